@@ -1,0 +1,56 @@
+"""Tokens in Flight: one scheduler and one trace behind the table, the simulation and the model.
+
+Names are looked up when they are first used, so that `import lab` loads almost nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "Bursts": "lab.draws",
+    "Continuous": "lab.policy",
+    "Contract": "lab.ledgers.goodput",
+    "CostModel": "lab.executors.cost_model",
+    "Empirical": "lab.draws",
+    "EvenlySpaced": "lab.draws",
+    "Fixed": "lab.draws",
+    "Geometric": "lab.draws",
+    "LogNormal": "lab.draws",
+    "OnOff": "lab.draws",
+    "Poisson": "lab.draws",
+    "Request": "lab.request",
+    "Static": "lab.policy",
+    "Trace": "lab.trace",
+    "Uniform": "lab.draws",
+    "Workload": "lab.workload",
+    "cost": "lab.ledgers.money",
+    "device": "lab.ledgers.sizes",
+    "entry": "lab.worked_numbers",
+    "given": "lab.run",
+    "goodput": "lab.ledgers.goodput",
+    "latency": "lab.ledgers.latency",
+    "load": "lab.trace_json",
+    "model": "lab.ledgers.sizes",
+    "percentile": "lab.ledgers.latency",
+    "save": "lab.trace_json",
+    "save_perfetto": "lab.perfetto",
+    "simulate": "lab.run",
+    "throughput": "lab.ledgers.throughput",
+    "timeline": "lab.figures.timeline",
+    "worked": "lab.worked_numbers",
+}
+
+__all__ = ["__version__", *_WHERE]  # noqa: PLE0604 - the names come from the table above
+
+
+def __getattr__(name: str) -> object:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'lab' has no attribute {name!r}")
+    return getattr(import_module(_WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,33 @@
+from lab.draws import Bursts as Bursts
+from lab.draws import Empirical as Empirical
+from lab.draws import EvenlySpaced as EvenlySpaced
+from lab.draws import Fixed as Fixed
+from lab.draws import Geometric as Geometric
+from lab.draws import LogNormal as LogNormal
+from lab.draws import OnOff as OnOff
+from lab.draws import Poisson as Poisson
+from lab.draws import Uniform as Uniform
+from lab.executors.cost_model import CostModel as CostModel
+from lab.figures.timeline import timeline as timeline
+from lab.ledgers.goodput import Contract as Contract
+from lab.ledgers.goodput import goodput as goodput
+from lab.ledgers.latency import latency as latency
+from lab.ledgers.latency import percentile as percentile
+from lab.ledgers.money import cost as cost
+from lab.ledgers.sizes import device as device
+from lab.ledgers.sizes import model as model
+from lab.ledgers.throughput import throughput as throughput
+from lab.perfetto import save_perfetto as save_perfetto
+from lab.policy import Continuous as Continuous
+from lab.policy import Static as Static
+from lab.request import Request as Request
+from lab.run import given as given
+from lab.run import simulate as simulate
+from lab.trace import Trace as Trace
+from lab.trace_json import load as load
+from lab.trace_json import save as save
+from lab.worked_numbers import entry as entry
+from lab.worked_numbers import worked as worked
+from lab.workload import Workload as Workload
+
+__version__: str

@@ -1,0 +1,101 @@
+"""The one loop. Textbook table, simulation or live model: only executor and clock differ."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+
+from lab.clock import Clock
+from lab.plan import Executor
+from lab.request import Request, Time
+from lab.scheduler import Refused, Scheduler
+from lab.trace import Trace
+
+
+class Stuck(RuntimeError):
+    """Requests wait, nothing runs, nobody comes, and no moment would change that."""
+
+
+class Engine:
+    """Scheduler, executor and clock put together; `trace` remembers what they did."""
+
+    def __init__(
+        self, scheduler: Scheduler, executor: Executor, clock: Clock, trace: Trace
+    ) -> None:
+        self.scheduler = scheduler
+        self.executor = executor
+        self.clock = clock
+        self.trace = trace
+
+    def add(self, request: Request) -> None:
+        """Take a request in. Raises ValueError, and records nothing, if it can never run or its id
+        is taken."""
+        self.scheduler.add(request)
+        self.trace.add(request)
+
+    def cancel(self, request_id: str) -> bool:
+        """End a request before the next step. False if it has ended already."""
+        return self.scheduler.cancel(request_id)
+
+    def run(
+        self, requests: Iterable[Request], progress: Callable[[int], object] | None = None
+    ) -> Trace:
+        """Serve all requests, in the order of their arrival, to their end.
+
+        `progress` is called with the number of requests that have arrived so far.
+        """
+        coming = deque(sorted(requests, key=attrgetter("arrival")))
+        num_requests = len(coming)
+        while coming or self.scheduler.has_work:
+            while coming and coming[0].arrival <= self.clock.now():
+                self._take(coming.popleft())
+            self.step(coming[0].arrival if coming else None)
+            if progress:
+                progress(num_requests - len(coming))
+        return self.trace
+
+    def step(self, next_arrival: Time | None = None) -> None:
+        """Plan, run, let time pass, commit, record; or wait, if there is nothing to run.
+
+        Raises `Stuck` if there is nothing to wait for either. An error in the executor is passed
+        on, after the blocks that the plan had reserved are free again.
+        """
+        now = self.clock.now()
+        plan = self.scheduler.plan(now)
+        self.trace.note(plan.events, now)
+        until = _earlier(next_arrival, plan.wake_at)
+        if plan.is_empty:
+            self._wait(until)
+            return
+        try:
+            outcome = self.executor.run(plan, now, until)
+        except BaseException:
+            self.scheduler.abandon(plan)
+            raise
+        self.clock.wait_until(outcome.ends[-1])
+        done, events = self.scheduler.commit(plan, outcome)
+        self.trace.record(done, now, outcome)
+        self.trace.note(events, outcome.ends[-1])
+
+    def _take(self, request: Request) -> None:
+        try:
+            self.add(request)
+        except Refused as reason:
+            self.trace.refuse(request, str(reason))
+
+    def _wait(self, until: Time | None) -> None:
+        if until is not None:
+            self.clock.wait_until(until)
+        elif self.scheduler.has_work:
+            waiting = [sequence.request.id for sequence in self.scheduler.waiting]
+            raise Stuck(
+                f"{len(waiting)} requests wait ({', '.join(waiting[:8])}), nothing runs, and "
+                "neither an arrival nor a time-out is to come"
+            )
+
+
+def _earlier(one: Time | None, other: Time | None) -> Time | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)

@@ -1,0 +1,196 @@
+"""An executor that computes nothing and only says how long it took: tables and simulations."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from lab.ledgers.compute import attention_pairs
+from lab.ledgers.roofline import RooflineModel
+from lab.ledgers.sizes import Device, ModelSize
+from lab.ledgers.sizes import device as device_named
+from lab.ledgers.sizes import model as model_named
+from lab.plan import StepOutcome, StepPlan
+from lab.request import Time
+from lab.trace import Unit
+
+
+class StepShape(NamedTuple):
+    """What the duration of a step may depend on."""
+
+    prefill_tokens: int
+    """Tokens in chunks of more than one token."""
+    decode_sequences: int
+    """Chunks of one token; in a padded static batch, idle seats too."""
+    context_tokens: int
+    """Positions read back from the cache, over all chunks: the tokens before each chunk."""
+    attention_pairs: int
+    """Pairs of a query and a key that it may see, over all chunks."""
+    samples: int
+    """Sequences that get a token."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that go through the linear layers."""
+        return self.prefill_tokens + self.decode_sequences
+
+
+def shape_of(plan: StepPlan, *, padded: bool = False) -> StepShape:
+    """The shape of the plan's first step. A chunk `[start, stop)` has stop − start queries, and
+    the query at position p sees p + 1 keys."""
+    prefill = 0
+    samples = decodes = len(plan.decodes.members)
+    context = plan.decodes.pace + decodes * plan.step
+    pairs = context + decodes
+    for chunk in plan.written:
+        tokens = chunk.num_tokens
+        context += chunk.start
+        pairs += attention_pairs(tokens, chunk.start)
+        samples += chunk.samples
+        if tokens == 1:
+            decodes += 1
+        else:
+            prefill += tokens
+    if padded:
+        decodes += len(plan.idle_seats)
+    return StepShape(prefill, decodes, context, pairs, samples)
+
+
+@dataclass(frozen=True, slots=True)
+class CostModel:
+    """Says how long a step takes, in `unit`. `duration` is the whole difference between a textbook
+    table and a roofline. With `padded`, the idle seats of a static batch cost what decodes do."""
+
+    duration: Callable[[StepShape], Time]
+    unit: Unit
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    padded: bool = False
+
+    def run(self, plan: StepPlan, now: Time, until: Time | None) -> StepOutcome:
+        """Add up the durations of the plan's steps, in the order in which single steps would."""
+        prefill, decodes, context, pairs, samples = shape_of(plan, padded=self.padded)
+        growth = len(plan.decodes.members)  # of equal steps, all that changes
+        ends = []
+        for _ in range(plan.repeat):
+            now = now + self.duration(StepShape(prefill, decodes, context, pairs, samples))
+            ends.append(now)
+            if until is not None and now >= until:
+                break
+            context += growth
+            pairs += growth
+        return StepOutcome(tuple(ends))
+
+    @classmethod
+    def equal_steps(cls, duration: Time = 1, unit: Unit = "step") -> CostModel:
+        """Every step takes the same time, whatever is in it."""
+        _check_not_negative(duration=duration)
+        return cls(lambda shape: duration, unit, {"cost": "equal steps", "duration": duration})
+
+    @classmethod
+    def table(
+        cls,
+        times: Mapping[int, Time],
+        by: Literal["tokens", "decode_sequences", "prefill_tokens"] = "tokens",
+        unit: Unit = "ms",
+        *,
+        padded: bool = False,
+    ) -> CostModel:
+        """Step times that somebody measured or chose, by the size of the step.
+
+        Between two sizes the time is interpolated linearly; below the first it is the first. A
+        larger step than the table knows is a ValueError that names both sizes.
+        """
+        if not times:
+            raise ValueError("a table of step times needs at least 1 row, got 0")
+        if by not in ("tokens", "decode_sequences", "prefill_tokens"):
+            raise ValueError(
+                f"by must be tokens, decode_sequences or prefill_tokens, got {by!r}"
+            )
+        sizes = sorted(times)
+        column = [times[size] for size in sizes]
+        _check_not_negative(**{f"the time of a step of {s} {by}": times[s] for s in sizes})
+
+        def duration(shape: StepShape) -> Time:
+            size: int = getattr(shape, by)
+            if size > sizes[-1]:
+                raise ValueError(
+                    f"the table of step times ends at {sizes[-1]} {by}, and a step has {size}"
+                )
+            right = bisect_left(sizes, size)
+            if right == 0 or sizes[right] == size:
+                return column[right]
+            left = right - 1
+            share = column[right] - column[left]
+            return column[left] + share * (size - sizes[left]) / (sizes[right] - sizes[left])
+
+        settings = {"cost": "table", "by": by, "times": {str(s): times[s] for s in sizes}}
+        return cls(duration, unit, settings, padded)
+
+    @classmethod
+    def affine(
+        cls,
+        a: Time,
+        b: Time,
+        c: Time,
+        d: Time = 0,
+        unit: Unit = "s",
+        *,
+        padded: bool = False,
+    ) -> CostModel:
+        """a + b · prefill tokens + c · decode sequences + d · context tokens.
+
+        With a = 10 ms, b = 0.05, c = 0.2 and d = 0 a step with a chunk of 200 prompt tokens
+        beside 10 decodes takes 10 + 10 + 2 = 22 ms.
+        """
+        _check_not_negative(a=a, b=b, c=c, d=d)
+
+        def duration(shape: StepShape) -> Time:
+            return (
+                a
+                + b * shape.prefill_tokens
+                + c * shape.decode_sequences
+                + d * shape.context_tokens
+            )
+
+        return cls(duration, unit, {"cost": "affine", "a": a, "b": b, "c": c, "d": d}, padded)
+
+    @classmethod
+    def roofline(
+        cls,
+        model: ModelSize | str,
+        device: Device | str,
+        *,
+        dtype: str = "bf16",
+        overlap: bool = True,
+        padded: bool = False,
+    ) -> CostModel:
+        """The bound of a model on a device, from their sizes: what no engine can beat.
+
+        With `overlap` a step takes the longer of its time to compute and its time to move bytes;
+        without, their sum, which is at most twice as long. Both may be given by name.
+        """
+        sizes = model_named(model) if isinstance(model, str) else model
+        chip = device_named(device) if isinstance(device, str) else device
+        prices = RooflineModel.of(sizes, chip, dtype=dtype)
+
+        def duration(shape: StepShape) -> Time:
+            _, _, context, pairs, samples = shape
+            bounds = prices.step(shape.tokens, context, pairs, samples)
+            return bounds.low_s if overlap else bounds.high_s
+
+        settings = {
+            "cost": "roofline",
+            "model": sizes.name,
+            "device": chip.name,
+            "dtype": dtype,
+            "overlap": overlap,
+        }
+        return cls(duration, "s", settings, padded)
+
+
+def _check_not_negative(**values: Time) -> None:
+    for name, value in values.items():
+        if value < 0:
+            raise ValueError(f"{name} must not be negative, got {value}")

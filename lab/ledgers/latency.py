@@ -1,0 +1,199 @@
+"""Where the time of a request goes. Definitions first, because the field does not agree on them.
+
+- TTFT, time to first token: first delivery − arrival. Waiting in the queue counts.
+- TPOT, time per output token: (last delivery − first) / (tokens − 1). An answer of one token has
+  no gap, so its TPOT does not exist: None, never 0, and it is left out of means.
+- ITL, inter-token latency: the list of gaps between deliveries, one per token.
+- E2E, end to end: end − arrival. TPOT and E2E are those of finished requests only.
+- Spans: where an engine ran, E2E falls apart into what the request was doing; see `SPANS`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from lab.ledgers.table import Table
+from lab.plan import Ending
+from lab.record import Record
+from lab.request import Time
+from lab.trace import Trace
+
+SPANS = {
+    "queue": "from the arrival to the start of the first step",
+    "prefill": "steps that compute its prompt",
+    "decode": "steps that compute one token after the other",
+    "stalled": "in its seat, while steps go to others",
+    "preempted": "without a seat, after having lost it",
+    "recompute": "steps that compute again what a preemption threw away",
+}
+"""What a request may be doing. The spans of a request sum to its E2E."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """The times of one request, in the unit of its trace. None: does not exist."""
+
+    id: str
+    status: Ending | None
+    prompt_tokens: int
+    output_tokens: int
+    ttft: Time | None
+    tpot: Time | None
+    e2e: Time | None
+    itl: tuple[Time, ...]
+    spans: dict[str, Time] | None
+
+
+class LatencyLedger:
+    """One row a request. `ledger["A"]` is the row of request A; `summary()` the percentiles."""
+
+    def __init__(self, rows: Sequence[Latency], unit: str) -> None:
+        self.rows = tuple(rows)
+        self.unit = unit
+        self._by_id = {row.id: row for row in rows}
+
+    def __getitem__(self, request_id: str) -> Latency:
+        if request_id not in self._by_id:
+            raise KeyError(f"there is no request {request_id!r} in this ledger")
+        return self._by_id[request_id]
+
+    def __iter__(self) -> Iterator[Latency]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def table(self, most: int = 24) -> Table:
+        """The rows, at most `most` of them, with the spans that occur."""
+        rows = self.rows[:most]
+        spans = [s for s in SPANS if any(row.spans and row.spans.get(s) for row in rows)]
+        columns = ("request", "prompt", "output", "TTFT", "TPOT", "E2E", *spans, "status")
+        more = len(self.rows) - len(rows)
+        return Table(
+            columns,
+            tuple(_cells(row, spans) for row in rows),
+            f"times in {self.unit}",
+            (f"... and {more} more requests",) if more else (),
+        )
+
+    def summary(self, percentiles: Sequence[int] = (50, 90, 99)) -> Table:
+        """Means and percentiles of each metric over the finished requests that have it."""
+        finished = [row for row in self.rows if row.status == "finished"]
+        metrics: dict[str, list[Time]] = {
+            "TTFT": [row.ttft for row in finished if row.ttft is not None],
+            "TPOT": [row.tpot for row in finished if row.tpot is not None],
+            "ITL": [gap for row in finished for gap in row.itl],
+            "E2E": [row.e2e for row in finished if row.e2e is not None],
+            "queue": [row.spans["queue"] for row in finished if row.spans],
+        }
+        rows = tuple(
+            (name, len(values), *_statistics(values, percentiles))
+            for name, values in metrics.items()
+            if values
+        )
+        notes = ["percentiles interpolate linearly between the two nearest values"]
+        few = [p for p in percentiles if any(is_small(len(v), p) for v in metrics.values() if v)]
+        if few:
+            notes.append(
+                f"too few values for p{', p'.join(map(str, few))} of some rows: at so small an n "
+                "they only restate the largest value"
+            )
+        columns = ("metric", "n", "mean", *(f"p{p}" for p in percentiles), "max")
+        return Table(columns, rows, f"finished requests, times in {self.unit}", tuple(notes))
+
+    def __repr__(self) -> str:
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+def latency(trace: Trace) -> LatencyLedger:
+    """TTFT, TPOT, ITL, E2E and the spans of every request of a trace."""
+    return LatencyLedger([_latency(record, trace) for record in trace.requests], trace.unit)
+
+
+def percentile(values: Sequence[Time], percent: Time) -> Time:
+    """The value below which `percent` per cent lie, interpolated linearly between neighbours.
+
+    With the values sorted and numbered from 0 it stands at position (n − 1) · percent / 100, as
+    numpy's default has it: the 50th of 10, 20, 40 and 80 is 30. Raises ValueError without values.
+    """
+    if not values:
+        raise ValueError("a percentile needs at least 1 value, got 0")
+    if not 0 <= percent <= 100:
+        raise ValueError(f"a percentile must lie between 0 and 100, got {percent}")
+    ordered = sorted(values)
+    position = exact_ratio((len(ordered) - 1) * percent, 100)
+    below = int(position)
+    if below == position:
+        return ordered[below]
+    return ordered[below] + (ordered[below + 1] - ordered[below]) * (position - below)
+
+
+def is_small(count: int, percent: int) -> bool:
+    """Whether `count` values say nothing about this percentile beyond their largest value."""
+    return count * (100 - percent) < 100
+
+
+def exact_ratio(numerator: Time, denominator: Time) -> Time:
+    """A quotient that stays exact where both parts are: 100 / 4 is 25 and 1 / 3 is 1/3."""
+    if isinstance(numerator, float) or isinstance(denominator, float):
+        return numerator / denominator
+    ratio = Fraction(numerator) / Fraction(denominator)
+    return ratio.numerator if ratio.denominator == 1 else ratio
+
+
+def _latency(record: Record, trace: Trace) -> Latency:
+    times = trace.token_times(record.id)
+    finished = record.status == "finished"
+    tpot = None
+    if finished and len(times) > 1:
+        tpot = exact_ratio(times[-1] - times[0], len(times) - 1)
+    return Latency(
+        id=record.id,
+        status=record.status,
+        prompt_tokens=record.prompt_tokens,
+        output_tokens=len(times),
+        ttft=times[0] - record.arrival if times else None,
+        tpot=tpot,
+        e2e=record.end - record.arrival if finished and record.end is not None else None,
+        itl=tuple(later - earlier for earlier, later in zip(times, times[1:], strict=False)),
+        spans=None if trace.starts is None or record.end is None else _spans(record, trace),
+    )
+
+
+def _spans(record: Record, trace: Trace) -> dict[str, Time]:
+    """What the request did from its arrival to its end, part by part, without a gap."""
+    starts, ends = trace.starts or [], trace.ends or []
+    spans: dict[str, Time] = dict.fromkeys(SPANS, 0)
+    now, waits_as = record.arrival, "queue"
+    stays = iter(record.stays)
+    stay = next(stays, None)
+    for run in record.runs:
+        if stay and stay.stop is not None and stay.stop <= run.first:
+            stay, waits_as = next(stays, None), "preempted"
+        spans[waits_as] += starts[run.first] - now
+        now, waits_as = ends[run.stop - 1], "stalled"
+        spans[run.kind] += now - starts[run.first]
+    if stay and stay.preempted:
+        waits_as = "preempted"
+    end = now if record.end is None else record.end
+    spans[waits_as] += end - now
+    total, whole = sum(spans.values()), end - record.arrival
+    assert math.isclose(total, whole, rel_tol=1e-9, abs_tol=1e-9), (record.id, spans, whole)
+    return spans
+
+
+def _cells(row: Latency, spans: Sequence[str]) -> tuple[object, ...]:
+    causes = [row.spans[name] if row.spans else None for name in spans]
+    status = row.status or "running"
+    return (row.id, row.prompt_tokens, row.output_tokens, row.ttft, row.tpot, row.e2e, *causes, status)
+
+
+def _statistics(values: Sequence[Time], percentiles: Sequence[int]) -> tuple[Time, ...]:
+    mean = exact_ratio(sum(values), len(values))
+    return (mean, *(percentile(values, percent) for percent in percentiles), max(values))

@@ -1,0 +1,74 @@
+"""A small table of results: read by people as text or HTML, and by programs as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from html import escape
+from typing import Any
+
+MISSING = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`columns` name what stands in each of `rows`; `caption` says what the table is about and
+    `notes` what a reader has to know to read it right."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    caption: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows, as mappings from column to value."""
+        return (dict(zip(self.columns, row, strict=True)) for row in self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        cells = [self.columns, *(tuple(show(value) for value in row) for row in self.rows)]
+        widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
+        left = [self._is_words(index) for index in range(len(self.columns))]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if words else cell.rjust(width)
+                for cell, width, words in zip(row, widths, left, strict=True)
+            ).rstrip()
+            for row in cells
+        ]
+        lines.insert(1, "  ".join("-" * width for width in widths))
+        return "\n".join([*([self.caption] if self.caption else []), *lines, *self.notes])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f'<th scope="col">{escape(column)}</th>' for column in self.columns)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(show(value))}</td>" for value in row) + "</tr>"
+            for row in self.rows
+        )
+        caption = f"<caption>{escape(self.caption)}</caption>" if self.caption else ""
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return (
+            f'<div class="ledger"><table>{caption}<thead><tr>{head}</tr></thead>'
+            f"<tbody>{body}</tbody></table>{notes}</div>"
+        )
+
+    def _is_words(self, index: int) -> bool:
+        return any(isinstance(row[index], str) for row in self.rows)
+
+
+def show(value: Any) -> str:
+    """A value as a reader expects it: 40, 1/3, 0.01235, – for what does not exist."""
+    if value is None:
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Fraction) and value.denominator > 1000:
+        value = float(value)
+    if isinstance(value, float):
+        return f"{value:.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(show(part) for part in value)
+    return str(value)

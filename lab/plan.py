@@ -1,0 +1,140 @@
+"""The messages between scheduler and executor: values that can be printed, compared and saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Literal, NamedTuple, Protocol
+
+from lab.request import Time
+
+Ending = Literal["finished", "cancelled", "timed out", "refused", "failed"]
+"""How a request can end. Every request ends in exactly one of them."""
+
+
+class Chunk(NamedTuple):
+    """Tokens `[start, stop)` of one sequence, computed in one step.
+
+    A whole prompt, a piece of one, a decode and a draft check differ only in these numbers.
+    """
+
+    request_id: str
+    seat: int
+    start: int
+    stop: int
+    samples: bool
+    """True if the chunk reaches the end of the sequence: its last logits give a new token."""
+    blocks: tuple[int, ...] = ()
+    """Blocks *added* to the sequence's table for this chunk, in the order of their positions."""
+    drafts: int = 0
+    """How many of the last tokens are guesses that this step checks."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that go through the model."""
+        return self.stop - self.start
+
+
+class Decode(NamedTuple):
+    """A sequence that goes on by one token a step: in step s it computes position `pace + s`."""
+
+    request_id: str
+    seat: int
+    pace: int
+
+
+class Decodes(NamedTuple):
+    """All sequences that go on by themselves, in order of seats."""
+
+    members: tuple[Decode, ...] = ()
+    pace: int = 0
+    """The sum of the members' paces: in step s they read `pace + len(members) * s` positions."""
+
+
+class Event(NamedTuple):
+    """A change that takes no time: who lost the seat, who ended and why."""
+
+    request_id: str
+    kind: Literal["preempted", "left"] | Ending
+    """`left`: the seat and its blocks are free again. In static batching that comes later than
+    the end of the request."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """Everything that the scheduler decided for one step, or for several equal ones.
+
+    A sequence is either written out as a chunk, or it is one of the `decodes`, which compute one
+    token in every step; `chunks` shows both alike. With `repeat` k the plan stands for the k steps
+    from `step` on. All of them compute the same, each one token further.
+
+    `wake_at` is a moment at which the scheduler has to be asked again, whatever happens before:
+    the end of a batch time-out or a deadline. A plan without chunks waits for it or for the next
+    arrival.
+    """
+
+    step: int = 0
+    """The number of the plan's first step, counted from 0 over the run."""
+    written: tuple[Chunk, ...] = ()
+    decodes: Decodes = Decodes()
+    blocks: tuple[tuple[int, str, int], ...] = ()
+    """(step, request, block): blocks added to the tables of `decodes`, in the order of use."""
+    repeat: int = 1
+    events: tuple[Event, ...] = ()
+    idle_seats: tuple[int, ...] = ()
+    """Seats held by requests that have ended while their static batch has not."""
+    wake_at: Time | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to compute."""
+        return not (self.written or self.decodes.members)
+
+    @property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """What the plan's first step computes, in order of seats."""
+        added = {who: (block,) for step, who, block in self.blocks if step == self.step}
+        going_on = [
+            Chunk(who, seat, pace + self.step, pace + self.step + 1, True, added.get(who, ()))
+            for who, seat, pace in self.decodes.members
+        ]
+        return tuple(sorted([*going_on, *self.written], key=attrgetter("seat")))
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that go through the model in one step."""
+        return len(self.decodes.members) + sum(chunk.num_tokens for chunk in self.written)
+
+    def cut(self, steps: int) -> StepPlan:
+        """The plan as carried out, if the executor stopped after `steps` of its repetitions."""
+        if steps == self.repeat:
+            return self
+        blocks = tuple(need for need in self.blocks if need[0] < self.step + steps)
+        return replace(self, repeat=steps, blocks=blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcome:
+    """What came back from the executor."""
+
+    ends: tuple[Time, ...]
+    """The moment at which each of the plan's steps ended: `repeat` of them, or fewer where the
+    executor stopped at the first end at or after `until`."""
+    tokens: Mapping[str, tuple[int, ...]] | None = None
+    """The new tokens of each request that sampled. None: every one got one token a step, and
+    nobody knows its id, as in a simulation."""
+    accepted: Mapping[str, int] = field(default_factory=dict)
+    """How many drafted tokens of each request's chunk were accepted."""
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """Requests that could not be computed, with the reason. Their batch mates are unharmed."""
+
+
+class Executor(Protocol):
+    """Computes a plan. It may look anywhere, but it may decide nothing about what runs next."""
+
+    def run(self, plan: StepPlan, now: Time, until: Time | None) -> StepOutcome:
+        """Carry out `plan`, which starts `now`. Of equal steps, stop after the first that ends at
+        or after `until`."""
+        ...

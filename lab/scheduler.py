@@ -1,0 +1,473 @@
+"""The scheduler: each step, it decides which tokens are computed next. It never computes them."""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from operator import attrgetter
+
+from lab.decode_group import DecodeGroup
+from lab.kv_blocks import BlockPool
+from lab.plan import Chunk, Ending, Event, StepOutcome, StepPlan
+from lab.policy import RANKS, Policy, Static
+from lab.request import Request, Sequence, Time
+
+_by_rank = attrgetter("rank")
+_by_seat = attrgetter("seat")
+_NO_LIMIT = 1 << 62
+
+
+class Refused(ValueError):
+    """A request that can never run within the limits of the policy."""
+
+
+class Scheduler:
+    """Static and continuous batching over one set of books; `policy` says which.
+
+    A sequence waits, or it runs: then it has a seat and, with a pool, the blocks of its computed
+    tokens. Every step first reserves one token for each running sequence that misses just one
+    (the decodes), then gives what is left of the budgets to running prefills, then admits.
+
+    Invariants, between any two calls: no sequence both waits and runs; no two share a seat; a
+    running sequence holds exactly the blocks of its computed tokens; nobody who ended waits.
+    """
+
+    def __init__(self, policy: Policy, *, repeats: bool = True) -> None:
+        """With `repeats`, decodes go on as a group and a plan may stand for many equal steps. The
+        executor must then neither name tokens nor check drafts: it is the fast way to simulate.
+        Without, every sequence of every step is written out. The runs are equal, bit for bit.
+        """
+        self.policy = policy
+        self.pool = BlockPool(policy.blocks, policy.block_tokens) if policy.blocks else None
+        self.running: list[Sequence] = []  # in order of seats
+        self._group = DecodeGroup(policy.block_tokens)
+        self._apart: list[Sequence] = []  # running, not ended, not in the group
+        self._joins_group = repeats and not policy.draft_tokens
+        self._step = 0
+        self._sequences: dict[str, Sequence] = {}
+        self._waiting: list[tuple[tuple[Time, ...], Sequence]] = []  # a heap; the ended drop out late
+        self._num_waiting = 0
+        self._free_seats = list(range(policy.seats))  # a heap: the lowest seat is given first
+        self._give_up: list[tuple[Time, int, Ending, Sequence]] = []  # a heap of moments
+        self._cancelled: list[Sequence] = []
+        self._ahead: list[tuple[int, Sequence, int]] = []  # (step, whose, block) for the group
+
+    # What comes in
+
+    @property
+    def num_waiting(self) -> int:
+        """Requests that were added, have not ended and have no seat."""
+        return self._num_waiting
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anybody waits or runs."""
+        return bool(self._num_waiting or self.running)
+
+    @property
+    def waiting(self) -> list[Sequence]:
+        """Who waits, the next first."""
+        return sorted((s for _, s in self._waiting if not s.ended), key=_by_rank)
+
+    def add(self, request: Request) -> None:
+        """Take a request in, or raise: ValueError if its id is taken, Refused if it can never run."""
+        if request.id in self._sequences:
+            raise ValueError(f"request {request.id!r} was added already; ids must be unique")
+        self._check_limits(request)
+        number = len(self._sequences)
+        sequence = Sequence(request, number, RANKS[self.policy.order](request, number))
+        self._sequences[request.id] = sequence
+        self._wait(sequence)
+        if request.cancel_at is not None:
+            heapq.heappush(self._give_up, (request.cancel_at, number, "cancelled", sequence))
+        if request.deadline is not None:
+            heapq.heappush(self._give_up, (request.deadline, number, "timed out", sequence))
+
+    def cancel(self, request_id: str) -> bool:
+        """End a request at the next plan, whatever its state. False if it has ended already."""
+        sequence = self._sequences.get(request_id)
+        if sequence is None:
+            raise ValueError(f"there is no request {request_id!r} to cancel")
+        if not sequence.ended:
+            self._cancelled.append(sequence)
+        return not sequence.ended
+
+    def _check_limits(self, request: Request) -> None:
+        longest, budget = request.max_computed, self.policy.token_budget
+        if self.pool and self.pool.blocks_for(longest) > self.pool.num_blocks:
+            raise Refused(
+                f"request {request.id!r} may need {self.pool.blocks_for(longest)} blocks for "
+                f"{longest} positions, and the pool has {self.pool.num_blocks}"
+            )
+        if budget and not self.policy.chunked_prefill and longest > budget:
+            raise Refused(
+                f"request {request.id!r} may need {longest} tokens in one step, since prompts are "
+                f"not cut into chunks, and the token budget is {budget}"
+            )
+
+    # One step
+
+    def plan(self, now: Time) -> StepPlan:
+        """Decide the next step: decodes first, then prefills, then whoever can be admitted."""
+        events = self._end_those_who_gave_up(now)
+        preempted = self._make_room_for_decodes()
+        chunks = self._decodes()
+        budget = (self.policy.token_budget or _NO_LIMIT) - len(self._group) - len(chunks)
+        budget -= self._prefills(chunks, budget, preempted)
+        opens = None
+        if self._num_waiting and not preempted:
+            opens, budget = self._admit(chunks, budget, now)
+        if self.policy.draft_tokens:
+            chunks = self._with_drafts(chunks, budget)
+        repeat = 1
+        if self._group and not chunks and not preempted:
+            repeat = self._equal_steps()
+        return StepPlan(
+            self._step,
+            tuple(sorted(chunks, key=_by_seat)),
+            self._group.view(),
+            tuple([(step, s.request.id, block) for step, s, block in self._ahead]),
+            repeat,
+            (*events, *(Event(s.request.id, "preempted") for s in preempted)),
+            self._idle_seats(),
+            self._wake_at(opens),
+        )
+
+    def commit(self, plan: StepPlan, outcome: StepOutcome) -> tuple[StepPlan, tuple[Event, ...]]:
+        """Write the results of a step into the sequences.
+
+        Returns the plan as it was carried out, and what happened at its end. Raises ValueError,
+        and changes nothing, if the outcome does not answer the plan.
+        """
+        _check_outcome(plan, outcome)
+        steps = len(outcome.ends)
+        self._give_back_ahead(self._step + steps)
+        self._step += steps
+        done = self._group.done(self._step)
+        for chunk in plan.written:
+            sequence = self._sequences[chunk.request_id]
+            self._write(sequence, chunk, outcome)
+            if sequence.tokens >= sequence.limit or chunk.request_id in outcome.failures:
+                done.append(sequence)
+            elif chunk.samples and self._joins_group:
+                self._apart.remove(sequence)
+                self._group.join(sequence, self._step)
+        events: list[Event] = []
+        for sequence in sorted(done, key=_by_seat):
+            failure = outcome.failures.get(sequence.request.id)
+            events += (
+                self._end(sequence, "finished", "length")
+                if failure is None
+                else self._end(sequence, "failed", failure)
+            )
+        return plan.cut(steps), tuple(events)
+
+    def abandon(self, plan: StepPlan) -> None:
+        """Give back the blocks of a plan that was never carried out. Its sequences stay."""
+        self._give_back_ahead(self._step)
+        for chunk in reversed(plan.written):
+            self._release_beyond(self._sequences[chunk.request_id])
+
+    # The parts of a plan
+
+    def _make_room_for_decodes(self) -> list[Sequence]:
+        """Preempt, last in order first, until every decode that is left gets its next block."""
+        preempted: list[Sequence] = []
+        if self.pool is None or self.pool.free >= len(self.running):
+            return preempted
+        while len(self._decodes_in_need()) > self.pool.free:
+            victim = max(self.running, key=_by_rank)
+            self._preempt(victim)
+            preempted.append(victim)
+        return preempted
+
+    def _decodes_in_need(self) -> list[Sequence]:
+        """Sequences that miss just one token, and a block for it, in order of seats."""
+        apart = [s for s in self._apart if s.missing == 1 and self._blocks_short(s, 1)]
+        group = self._group.in_need(self._step)
+        return sorted([*group, *apart], key=_by_seat) if apart else group
+
+    def _decodes(self) -> list[Chunk]:
+        """One token for each running sequence that misses just one: blocks for all of them, and
+        chunks for those that do not go on as a group."""
+        blocks: dict[str, tuple[int, ...]] = {}
+        if self.pool:
+            for sequence in self._decodes_in_need():
+                (block,) = self.pool.allocate(1)
+                sequence.blocks.append(block)
+                if sequence.pace is None:
+                    blocks[sequence.request.id] = (block,)
+                else:
+                    self._ahead.append((self._step, sequence, block))
+        return [
+            Chunk(s.request.id, s.seat, s.computed, s.tokens, True, blocks.get(s.request.id, ()))
+            for s in self._apart
+            if s.missing == 1
+        ]
+
+    def _prefills(self, chunks: list[Chunk], budget: int, preempted: list[Sequence]) -> int:
+        """Chunks for running sequences that miss more than one token, in order of rank. Returns
+        the number of tokens in them.
+
+        Where blocks are short, the last of these sequences gives up its own to the first: so one
+        of them always moves, and no two wait for each other.
+        """
+        prefills = sorted((s for s in self._apart if s.missing > 1), key=_by_rank)
+        taken = 0
+        while prefills and taken < budget:
+            sequence = prefills.pop(0)
+            count = min(sequence.missing, budget - taken)
+            while prefills and self._blocks_short(sequence, count) > self._free_blocks:
+                victim = prefills.pop()
+                self._preempt(victim)
+                preempted.append(victim)
+            if count := min(count, self._room(sequence)):
+                chunks.append(self._reserve(sequence, count))
+                taken += count
+        return taken
+
+    def _admit(self, chunks: list[Chunk], budget: int, now: Time) -> tuple[Time | None, int]:
+        """Give seats to those who fit, in order of rank, and append their first chunks.
+
+        Returns the moment at which the gate of a static batch opens, if that is still to come,
+        and what is left of the budget.
+        """
+        if isinstance(self.policy, Static):
+            if self.running:
+                return None, budget
+            oldest = min(s.request.arrival for _, s in self._waiting if not s.ended)
+            opens = self.policy.opens(self._num_waiting, oldest)
+            if now < opens:
+                return opens, budget
+        if not self._free_seats or budget <= 0:
+            return None, budget
+        free = self._free_blocks - self._promised_blocks()
+        blocked: list[tuple[tuple[Time, ...], Sequence]] = []
+        while self._num_waiting > len(blocked) and self._free_seats and budget > 0 and free > 0:
+            if blocked and _bars_the_door(blocked, self.policy.patience):
+                break
+            entry = heapq.heappop(self._waiting)
+            sequence = entry[1]
+            if sequence.ended:
+                continue
+            need = self._promise(sequence)
+            if need > free or not (self.policy.chunked_prefill or sequence.missing <= budget):
+                blocked.append(entry)
+                continue
+            for _, passed in blocked:
+                passed.passed_over += 1
+            self._take_seat(sequence)
+            chunks.append(self._reserve(sequence, min(sequence.missing, budget)))
+            budget -= chunks[-1].num_tokens
+            free -= need
+        for entry in blocked:
+            heapq.heappush(self._waiting, entry)
+        return None, budget
+
+    def _with_drafts(self, chunks: list[Chunk], budget: int) -> list[Chunk]:
+        """Let decodes check guesses too, as far as answers, budget and free blocks allow."""
+        widened = []
+        for chunk in chunks:
+            sequence = self._sequences[chunk.request_id]
+            most = sequence.limit - sequence.tokens - 1  # one token comes without a guess
+            room = self._room(sequence) - 1
+            drafts = min(self.policy.draft_tokens, most, budget, room)
+            if drafts > 0 and chunk.num_tokens == 1 and chunk.start >= sequence.prompt_tokens:
+                wide = self._reserve(sequence, 1 + drafts)
+                budget -= drafts
+                blocks = chunk.blocks + wide.blocks
+                chunk = wide._replace(samples=True, drafts=drafts, blocks=blocks)
+            widened.append(chunk)
+        return widened
+
+    def _equal_steps(self) -> int:
+        """How many steps like this one follow each other, if nobody comes or gives up.
+
+        The bound is the first finish, and the first block that the pool does not have. The blocks
+        of the later steps are allocated now, in the order in which single steps would take them.
+        """
+        done = self._group.first_done()
+        assert done is not None, "every member of the group has a last token"
+        if self.pool is None:
+            return done - self._step
+        for step in range(self._step + 1, done):
+            needy = self._group.in_need(step)
+            if not needy:
+                continue
+            if len(needy) > self.pool.free:
+                return step - self._step
+            for sequence, block in zip(needy, self.pool.allocate(len(needy)), strict=True):
+                sequence.blocks.append(block)
+                self._ahead.append((step, sequence, block))
+        return done - self._step
+
+    def _idle_seats(self) -> tuple[int, ...]:
+        if not self.policy.keeps_seats:
+            return ()
+        return tuple(s.seat for s in self.running if s.ended)
+
+    def _wake_at(self, opens: Time | None) -> Time | None:
+        while self._give_up and self._give_up[0][-1].ended:
+            heapq.heappop(self._give_up)
+        if not self._give_up:
+            return opens
+        return self._give_up[0][0] if opens is None else min(opens, self._give_up[0][0])
+
+    # Blocks
+
+    @property
+    def _free_blocks(self) -> int:
+        return self.pool.free if self.pool else _NO_LIMIT
+
+    def _blocks_short(self, sequence: Sequence, count: int) -> int:
+        """Blocks to add before `count` more tokens of the sequence have a place."""
+        if self.pool is None:
+            return 0
+        return self.pool.blocks_for(sequence.computed + count) - len(sequence.blocks)
+
+    def _room(self, sequence: Sequence) -> int:
+        """Tokens of the sequence that its own blocks and the free ones could still take."""
+        if self.pool is None:
+            return _NO_LIMIT
+        return (len(sequence.blocks) + self.pool.free) * self.pool.block_tokens - sequence.computed
+
+    def _promise(self, sequence: Sequence) -> int:
+        """Blocks that a sequence is sure to ask for, beyond those it has: for all of its tokens,
+        or, where nobody may be preempted, for its longest answer."""
+        never = self.policy.preemption == "never"
+        most = sequence.request.max_computed if never else sequence.tokens
+        return self._blocks_short(sequence, most - sequence.computed)
+
+    def _promised_blocks(self) -> int:
+        """What running sequences will still ask for. Decodes have their next block already, so
+        that with preemption only prefills count."""
+        if self.pool is None:
+            return 0
+        asking = self.running if self.policy.preemption == "never" else self._apart
+        return sum(self._promise(s) for s in asking if not s.ended)
+
+    def _reserve(self, sequence: Sequence, count: int) -> Chunk:
+        """Give the next `count` tokens their blocks, and describe them to the executor."""
+        short = self._blocks_short(sequence, count)
+        blocks = self.pool.allocate(short) if self.pool and short > 0 else []
+        sequence.blocks += blocks
+        start, stop = sequence.computed, sequence.computed + count
+        return Chunk(
+            sequence.request.id, sequence.seat, start, stop, stop == sequence.tokens, tuple(blocks)
+        )
+
+    def _release_beyond(self, sequence: Sequence) -> None:
+        """Give back blocks that hold no computed token."""
+        if self.pool:
+            keep = self.pool.blocks_for(sequence.computed)
+            self.pool.release(reversed(sequence.blocks[keep:]))
+            del sequence.blocks[keep:]
+
+    def _give_back_ahead(self, step: int) -> None:
+        """Undo the group's allocations from `step` on, the last one first."""
+        while self._ahead and self._ahead[-1][0] >= step:
+            _, sequence, block = self._ahead.pop()
+            assert self.pool is not None
+            self.pool.release([block])
+            sequence.blocks.pop()
+        self._ahead.clear()
+
+    def _write(self, sequence: Sequence, chunk: Chunk, outcome: StepOutcome) -> None:
+        """One step's results for one chunk: what was computed, and what it brought."""
+        accepted = outcome.accepted.get(chunk.request_id, 0)
+        sequence.computed = chunk.stop - (chunk.drafts - accepted)
+        if chunk.drafts:
+            self._release_beyond(sequence)
+        if chunk.samples and chunk.request_id not in outcome.failures:
+            sequence.tokens += 1 + accepted
+            if outcome.tokens is not None:
+                sequence.output += outcome.tokens[chunk.request_id]
+
+    # States
+
+    def _wait(self, sequence: Sequence) -> None:
+        heapq.heappush(self._waiting, (sequence.rank, sequence))
+        self._num_waiting += 1
+
+    def _take_seat(self, sequence: Sequence) -> None:
+        sequence.seat = heapq.heappop(self._free_seats)
+        sequence.passed_over = 0
+        insort(self.running, sequence, key=_by_seat)
+        insort(self._apart, sequence, key=_by_seat)
+        self._num_waiting -= 1
+
+    def _stop_computing(self, sequence: Sequence) -> None:
+        if sequence.pace is None:
+            self._apart.remove(sequence)
+        else:
+            self._group.leave(sequence, self._step)
+
+    def _leave_seat(self, sequence: Sequence) -> None:
+        if self.pool:
+            self.pool.release(reversed(sequence.blocks))
+        sequence.blocks = []
+        self.running.remove(sequence)
+        heapq.heappush(self._free_seats, sequence.seat)
+
+    def _preempt(self, sequence: Sequence) -> None:
+        self._stop_computing(sequence)
+        self._leave_seat(sequence)
+        sequence.computed = 0
+        self._wait(sequence)
+
+    def _end(self, sequence: Sequence, kind: Ending, reason: str = "") -> list[Event]:
+        """A request ends, and whoever loses the seat by it leaves: in a static batch that is
+        nobody before the last member has ended, and then all of them."""
+        sequence.ended = True
+        events = [Event(sequence.request.id, kind, reason)]
+        if sequence not in self.running:
+            self._num_waiting -= 1
+            return events
+        self._stop_computing(sequence)
+        leaving = [sequence]
+        if self.policy.keeps_seats:
+            leaving = list(self.running) if all(s.ended for s in self.running) else []
+        for member in leaving:
+            self._leave_seat(member)
+            events.append(Event(member.request.id, "left"))
+        return events
+
+    def _end_those_who_gave_up(self, now: Time) -> list[Event]:
+        events: list[Event] = []
+        for sequence in self._cancelled:
+            if not sequence.ended:
+                events += self._end(sequence, "cancelled", "by request")
+        self._cancelled.clear()
+        while self._give_up and self._give_up[0][0] <= now:
+            moment, _, kind, sequence = heapq.heappop(self._give_up)
+            if not sequence.ended:
+                events += self._end(sequence, kind, f"at {moment}")
+        return events
+
+
+def _bars_the_door(blocked: list[tuple[tuple[Time, ...], Sequence]], patience: int) -> bool:
+    """Whether nobody behind those who do not fit may pass them any more."""
+    return len(blocked) > patience or any(s.passed_over >= patience for _, s in blocked)
+
+
+def _check_outcome(plan: StepPlan, outcome: StepOutcome) -> None:
+    if not 1 <= len(outcome.ends) <= plan.repeat:
+        raise ValueError(
+            f"a plan of {plan.repeat} equal steps needs 1 to {plan.repeat} ends, "
+            f"got {len(outcome.ends)}"
+        )
+    for chunk in plan.written:
+        accepted = outcome.accepted.get(chunk.request_id, 0)
+        if not 0 <= accepted <= chunk.drafts:
+            raise ValueError(
+                f"request {chunk.request_id!r}: accepted must be 0 to {chunk.drafts} drafts, "
+                f"got {accepted}"
+            )
+        if outcome.tokens is None or not chunk.samples or chunk.request_id in outcome.failures:
+            continue
+        count = len(outcome.tokens.get(chunk.request_id, ()))
+        if count != 1 + accepted:
+            raise ValueError(
+                f"request {chunk.request_id!r}: the step must bring {1 + accepted} tokens, "
+                f"got {count}"
+            )

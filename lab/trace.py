@@ -1,0 +1,264 @@
+"""What happened, when and to whom: the only thing that ledgers, charts and animations read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from lab.plan import Chunk, Decode, Decodes, Event, StepOutcome, StepPlan
+from lab.record import Record, Run, Stay
+from lab.request import Request, Time
+from lab.trace_check import problems
+
+Unit = Literal["step", "us", "ms", "s"]
+PER_SECOND: Mapping[str, int] = {"us": 1_000_000, "ms": 1_000, "s": 1}
+"""How many of a unit make a second. A "step" is no time: rates stay per step."""
+
+
+class TraceError(ValueError):
+    """A trace contradicts itself, or is no trace that this version can read."""
+
+
+class Step(NamedTuple):
+    """One turn of the engine, as it happened."""
+
+    number: int
+    start: Time
+    end: Time
+    chunks: tuple[Chunk, ...]
+    blocks_used: int
+
+
+class Trace:
+    """Requests with arrival, deliveries and outcome; and, where an engine ran, its steps.
+
+    Its makers are given times, the simulated engine, the live one, several processes, and a
+    watched server; its readers cannot tell them apart. `starts` and `ends` are None in a trace
+    without steps. `settings` says who made it and how (a mapping of plain values).
+    """
+
+    def __init__(
+        self,
+        unit: Unit,
+        settings: Mapping[str, Any],
+        records: Iterable[Record] = (),
+        starts: list[Time] | None = None,
+        ends: list[Time] | None = None,
+    ) -> None:
+        self.unit: Unit = unit
+        self.settings = dict(settings)
+        self.starts = starts
+        self.ends = ends
+        self._records = {record.id: record for record in records}
+        self._decodes: Decodes | None = None
+        self._going_on: dict[str, Run] = {}
+
+    # Reading
+
+    @property
+    def requests(self) -> Sequence[Record]:
+        """All requests, in the order of their arrival."""
+        self._catch_up()
+        return list(self._records.values())
+
+    @property
+    def num_steps(self) -> int:
+        """Steps in the trace; 0 where none were recorded."""
+        return len(self.ends or ())
+
+    @property
+    def last(self) -> Time:
+        """The moment of the last thing that happened."""
+        moments: list[Time] = [r.end for r in self.requests if r.end is not None]
+        return max([*moments, *(self.ends or ())[-1:]], default=0)
+
+    def __getitem__(self, request_id: str) -> Record:
+        if request_id not in self._records:
+            some = ", ".join(list(self._records)[:8])
+            raise KeyError(f"there is no request {request_id!r} in this trace; it has {some}")
+        self._catch_up()
+        return self._records[request_id]
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def token_times(self, request_id: str) -> list[Time]:
+        """The moments at which the tokens of a request were delivered."""
+        record = self[request_id]
+        if record.times is not None:
+            return list(record.times)
+        times: list[Time] = []
+        for run in record.runs:
+            if run.delivered == 1:
+                times += self._ends[run.first : run.stop]
+            elif run.delivered:
+                times += [end for end in self._ends[run.first : run.stop] for _ in range(run.delivered)]
+        return times
+
+    def steps(self) -> Iterator[Step]:
+        """The steps one by one, with their chunks in order of seats."""
+        coming = sorted(
+            ((run, record.id) for record in self.requests for run in record.runs),
+            key=lambda pair: pair[0].first,
+            reverse=True,
+        )
+        block_tokens = self.settings.get("block_tokens", 1)
+        now: list[tuple[Run, str]] = []
+        for number, used in enumerate(self.blocks_used()):
+            now = [pair for pair in now if pair[0].stop > number]
+            while coming and coming[-1][0].first == number:
+                now.append(coming.pop())
+            now.sort(key=lambda pair: pair[0].seat)
+            chunks = tuple(run.chunk(who, number, block_tokens) for run, who in now)
+            yield Step(number, self._starts[number], self._ends[number], chunks, used)
+
+    def blocks_used(self) -> list[int]:
+        """KV blocks in use during each step, from the blocks that were added and given back."""
+        block_tokens = self.settings.get("block_tokens", 1)
+        change = [0] * (self.num_steps + 1)
+        for record in self.requests:
+            for first, stop, blocks in record.holdings(block_tokens, self.num_steps):
+                change[first] += len(blocks)
+                change[stop] -= len(blocks)
+        used, total = [], 0
+        for amount in change[:-1]:
+            total += amount
+            used.append(total)
+        return used
+
+    def timeline(self) -> list[str]:
+        """One line a step, `0-1  A[0:4) B[0:4)`: short enough to be a test's expected value."""
+        return [
+            f"{step.start}-{step.end}  "
+            + " ".join(f"{c.request_id}[{c.start}:{c.stop})" for c in step.chunks)
+            for step in self.steps()
+        ]
+
+    def rows(self, what: Literal["requests", "tokens", "steps"] = "requests") -> list[dict[str, Any]]:
+        """Flat rows for Altair or pandas: one a request, one a delivered token, or one a step."""
+        if what == "requests":
+            return [_request_row(record) for record in self.requests]
+        if what == "tokens":
+            return [
+                {"request": record.id, "number": number, "time": time}
+                for record in self.requests
+                for number, time in enumerate(self.token_times(record.id), 1)
+            ]
+        if what == "steps":
+            return [
+                {
+                    "step": step.number,
+                    "start": step.start,
+                    "end": step.end,
+                    "sequences": len(step.chunks),
+                    "tokens": sum(chunk.num_tokens for chunk in step.chunks),
+                    "blocks": step.blocks_used,
+                }
+                for step in self.steps()
+            ]
+        raise ValueError(f"rows must be of 'requests', 'tokens' or 'steps', got {what!r}")
+
+    def check(self) -> None:
+        """Raise `TraceError` with every contradiction that the trace holds, if it holds any."""
+        found = list(problems(self.requests, self.starts, self.ends, self.settings))
+        if found:
+            more = f"\n... and {len(found) - 8} more" if len(found) > 8 else ""
+            raise TraceError("the trace contradicts itself:\n" + "\n".join(found[:8]) + more)
+
+    # Writing: the engine calls these, in the order in which things happen
+
+    def add(self, request: Request) -> None:
+        """A request has arrived."""
+        self._records[request.id] = Record.of(request)
+
+    def refuse(self, request: Request, reason: str) -> None:
+        """A request has arrived that can never run."""
+        record = Record.of(request)
+        record.status, record.reason, record.end = "refused", reason, request.arrival
+        self._records[request.id] = record
+
+    def note(self, events: Iterable[Event], now: Time) -> None:
+        """Something happened between two steps."""
+        for event in events:
+            record = self._records[event.request_id]
+            self._close(event.request_id)
+            if event.kind == "left" or event.kind == "preempted":
+                if record.stays:  # a plan that was abandoned gave a seat and left no trace of it
+                    preempted = event.kind == "preempted"
+                    stay = record.stays[-1]
+                    record.stays[-1] = stay._replace(stop=self.num_steps, preempted=preempted)
+            else:
+                record.status, record.reason, record.end = event.kind, event.reason, now
+
+    def record(self, plan: StepPlan, start: Time, outcome: StepOutcome) -> None:
+        """A plan was carried out, in as many steps as `outcome` has ends."""
+        first = self.num_steps
+        self._starts.append(start)
+        self._starts.extend(outcome.ends[:-1])
+        self._ends.extend(outcome.ends)
+        for chunk in plan.written:
+            self._add_chunk(chunk, first, outcome.accepted.get(chunk.request_id, 0))
+            if outcome.tokens is not None:
+                record = self._records[chunk.request_id]
+                record.output += outcome.tokens.get(chunk.request_id, ())
+        if plan.decodes is not self._decodes:
+            self._decodes, going_on = plan.decodes, self._going_on
+            for member in [m for m in plan.decodes.members if m[0] not in going_on]:
+                self._open(member, first)
+        for _, request_id, block in plan.blocks:
+            self._going_on[request_id].blocks.append(block)
+
+    def _add_chunk(self, chunk: Chunk, step: int, accepted: int) -> None:
+        record = self._records[chunk.request_id]
+        last = record.runs[-1] if record.runs else None
+        if last and last.goes_on_with(chunk, step):
+            last.count += 1
+            last.blocks += chunk.blocks
+            return
+        record.runs.append(record.run_of(chunk, step, accepted))
+        if not record.stays or record.stays[-1].stop is not None:
+            record.stays.append(Stay(chunk.seat, step, None))
+
+    # A run of decodes grows by itself until its request ends or is preempted
+
+    def _open(self, member: Decode, step: int) -> None:
+        position = member.pace + step
+        chunk = Chunk(member.request_id, member.seat, position, position + 1, samples=True)
+        self._add_chunk(chunk, step, 0)
+        self._going_on[member.request_id] = self._records[member.request_id].runs[-1]
+
+    def _close(self, request_id: str) -> None:
+        run = self._going_on.pop(request_id, None)
+        if run is not None:
+            run.count = self.num_steps - run.first
+
+    def _catch_up(self) -> None:
+        for run in self._going_on.values():
+            run.count = self.num_steps - run.first
+
+    @property
+    def _starts(self) -> list[Time]:
+        return _steps_of(self.starts)
+
+    @property
+    def _ends(self) -> list[Time]:
+        return _steps_of(self.ends)
+
+def _request_row(record: Record) -> dict[str, Any]:
+    return {
+        "request": record.id,
+        "arrival": record.arrival,
+        "end": record.end,
+        "status": record.status,
+        "reason": record.reason,
+        "priority": record.priority,
+        "prompt_tokens": record.prompt_tokens,
+        "output_tokens": record.output_tokens,
+        "preemptions": sum(stay.preempted for stay in record.stays),
+    }
+
+
+def _steps_of(times: list[Time] | None) -> list[Time]:
+    if times is None:
+        raise TraceError("this trace has no steps: it was given or observed from outside")
+    return times

@@ -1,0 +1,75 @@
+"""Sizes are checked against counts that others published, and names against typing errors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lab.ledgers.sizes import GB, TFLOP, device, known_devices, known_models, model
+
+# Totals that the safetensors files of each model report.
+PUBLISHED_PARAMETERS = {
+    "llama-2-7b": 6_738_415_616,
+    "llama-3-8b": 8_030_261_248,
+    "llama-3-70b": 70_553_706_496,
+    "llama-3.2-1b": 1_235_814_400,
+    "mistral-7b": 7_241_732_096,
+    "qwen3-0.6b": 596_049_920,
+    "qwen3-8b": 8_190_735_360,
+}
+
+
+def test_derived_parameters_equal_the_published_counts() -> None:
+    assert {name: model(name).parameters for name in known_models()} == PUBLISHED_PARAMETERS
+
+
+def test_the_parts_of_the_docstring_add_up() -> None:
+    llama = model("llama-3-8b")
+    assert llama.layer_matrix_parameters == 33_554_432 + 8_388_608 + 176_160_768
+    assert llama.embedding_parameters == 525_336_576
+    assert llama.norm_parameters == 266_240
+
+
+def test_tying_the_embeddings_saves_one_table() -> None:
+    small = model("llama-3.2-1b")
+    untied = replace(small, tied_embeddings=False)
+    assert untied.parameters - small.parameters == 128_256 * 2_048
+
+
+def test_names_ignore_case() -> None:
+    assert device("H100") is device("h100")
+    assert model("Llama-3-8B") is model("llama-3-8b")
+
+
+@pytest.mark.parametrize(
+    ("lookup", "kind", "known"), [(device, "device", known_devices), (model, "model", known_models)]
+)
+def test_unknown_names_list_what_is_known(lookup, kind, known) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match=f"unknown {kind} 'h1000'; known: ") as caught:
+        lookup("h1000")
+    assert all(name in str(caught.value) for name in known())
+
+
+def test_every_number_has_a_source() -> None:
+    assert all(device(name).source for name in known_devices())
+    assert all(model(name).source for name in known_models())
+
+
+def test_rates_are_dense_and_by_format() -> None:
+    h100 = device("h100")
+    assert h100.peak_flops_per_s() == h100.peak_flops_per_s("bf16") == 989.5 * TFLOP
+    assert h100.memory_bytes_per_s == 3350 * GB
+    with pytest.raises(ValueError, match=r"no rate for 'fp8'; it has bf16, fp16, int8"):
+        device("a100").peak_flops_per_s("fp8")
+
+
+def test_impossible_sizes_are_refused() -> None:
+    with pytest.raises(ValueError, match="layers must be at least 1, got 0"):
+        replace(model("llama-3-8b"), layers=0)
+    with pytest.raises(ValueError, match="heads must be a multiple of kv_heads, got 32 and 6"):
+        replace(model("llama-3-8b"), kv_heads=6)
+    with pytest.raises(ValueError, match="memory_bytes_per_s must be above 0, got 0"):
+        replace(device("h100"), memory_bytes_per_s=0)
+    with pytest.raises(ValueError, match=r"flops_per_s\['bf16'\] must be above 0, got -1"):
+        replace(device("h100"), flops_per_s={"bf16": -1})
