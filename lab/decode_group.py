@@ -70,11 +70,18 @@ class DecodeGroup:
         """Who begins a new block in `step`, in order of seats."""
         return self._turns[step % self._block_tokens]
 
+    def needs(self, first: int, stop: int) -> list[tuple[int, Sequence]]:
+        """(step, who): everybody who begins a new block in the steps `[first, stop)`."""
+        turns, size = self._turns, self._block_tokens
+        return [(step, s) for step in range(first, stop) for s in turns[step % size]]
+
     def done(self, step: int) -> list[Sequence]:
         """Who has its last token before `step`. They stay members until they leave."""
-        done = []
+        done: list[Sequence] = []
         while (first := self.first_done()) is not None and first <= step:
-            done.append(heapq.heappop(self._done)[2])
+            sequence = heapq.heappop(self._done)[2]
+            if not done or sequence is not done[-1]:  # who left and came back stands in it twice
+                done.append(sequence)
         return done
 
     def first_done(self) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from operator import attrgetter
@@ -63,7 +64,8 @@ class Engine:
         """
         now = self.clock.now()
         plan = self.scheduler.plan(now)
-        self.trace.note(plan.events, now)
+        if plan.events:
+            self.trace.note(plan.events, now)
         until = _earlier(next_arrival, plan.wake_at)
         if plan.is_empty:
             self._wait(until)
@@ -76,7 +78,8 @@ class Engine:
         self.clock.wait_until(outcome.ends[-1])
         done, events = self.scheduler.commit(plan, outcome)
         self.trace.record(done, now, outcome)
-        self.trace.note(events, outcome.ends[-1])
+        if events:
+            self.trace.note(events, outcome.ends[-1])
 
     def _take(self, request: Request) -> None:
         try:
@@ -85,7 +88,7 @@ class Engine:
             self.trace.refuse(request, str(reason))
 
     def _wait(self, until: Time | None) -> None:
-        if until is not None:
+        if until is not None and until < math.inf:
             self.clock.wait_until(until)
         elif self.scheduler.has_work:
             waiting = [sequence.request.id for sequence in self.scheduler.waiting]

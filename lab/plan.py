@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol
 
 from lab.request import Time
@@ -62,13 +62,12 @@ class Event(NamedTuple):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StepPlan:
+class StepPlan(NamedTuple):
     """Everything that the scheduler decided for one step, or for several equal ones.
 
     A sequence is either written out as a chunk, or it is one of the `decodes`, which compute one
     token in every step; `chunks` shows both alike. With `repeat` k the plan stands for the k steps
-    from `step` on. All of them compute the same, each one token further.
+    from `step` on, or for the first of them: all compute the same, each one token further.
 
     `wake_at` is a moment at which the scheduler has to be asked again, whatever happens before:
     the end of a batch time-out or a deadline. A plan without chunks waits for it or for the next
@@ -80,7 +79,8 @@ class StepPlan:
     written: tuple[Chunk, ...] = ()
     decodes: Decodes = Decodes()
     blocks: tuple[tuple[int, str, int], ...] = ()
-    """(step, request, block): blocks added to the tables of `decodes`, in the order of use."""
+    """(step, request, block): blocks added to the tables of `decodes`. A plan names those of its
+    first step; once it is carried out, those of all of its steps."""
     repeat: int = 1
     events: tuple[Event, ...] = ()
     idle_seats: tuple[int, ...] = ()
@@ -107,16 +107,8 @@ class StepPlan:
         """Tokens that go through the model in one step."""
         return len(self.decodes.members) + sum(chunk.num_tokens for chunk in self.written)
 
-    def cut(self, steps: int) -> StepPlan:
-        """The plan as carried out, if the executor stopped after `steps` of its repetitions."""
-        if steps == self.repeat:
-            return self
-        blocks = tuple(need for need in self.blocks if need[0] < self.step + steps)
-        return replace(self, repeat=steps, blocks=blocks)
 
-
-@dataclass(frozen=True, slots=True)
-class StepOutcome:
+class StepOutcome(NamedTuple):
     """What came back from the executor."""
 
     ends: tuple[Time, ...]
@@ -125,9 +117,9 @@ class StepOutcome:
     tokens: Mapping[str, tuple[int, ...]] | None = None
     """The new tokens of each request that sampled. None: every one got one token a step, and
     nobody knows its id, as in a simulation."""
-    accepted: Mapping[str, int] = field(default_factory=dict)
+    accepted: Mapping[str, int] = MappingProxyType({})
     """How many drafted tokens of each request's chunk were accepted."""
-    failures: Mapping[str, str] = field(default_factory=dict)
+    failures: Mapping[str, str] = MappingProxyType({})
     """Requests that could not be computed, with the reason. Their batch mates are unharmed."""
 
 

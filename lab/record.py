@@ -26,7 +26,8 @@ class Run:
     start: int
     tokens: int
     delivered: int
-    """Tokens that each of the steps brings: 0 for a chunk that ends before its prompt does."""
+    """Tokens that each of the steps brings: 0 for a chunk that ends before its prompt does, and
+    for one that failed."""
     blocks: list[int] = field(default_factory=list)
     """Blocks added to the request's table during the run, in order of positions."""
     drafts: int = 0
@@ -125,14 +126,13 @@ class Record:
         """The farthest position that was ever computed and kept."""
         return max((run.reached for run in self.runs), default=0)
 
-    def run_of(self, chunk: Chunk, step: int, accepted: int) -> Run:
+    def run_of(self, chunk: Chunk, step: int, delivered: int) -> Run:
         """The run that begins when `chunk` is computed in `step`."""
         kind: Kind = "decode"
         if chunk.start < self.reached:
             kind = "recompute"
         elif chunk.start < self.prompt_tokens:
             kind = "prefill"
-        delivered = 1 + accepted if chunk.samples else 0
         blocks = list(chunk.blocks)
         start, tokens = chunk.start, chunk.num_tokens
         return Run(kind, chunk.seat, step, 1, start, tokens, delivered, blocks, chunk.drafts)
@@ -147,8 +147,9 @@ class Record:
             stop = num_steps if stop is None else stop
             if run.drafts:
                 kept = len(run.blocks) - run.surplus_blocks(block_tokens)
-                yield run.first, stop, run.blocks[:kept]
-                yield run.first, run.stop, run.blocks[kept:]
+                for until, blocks in ((stop, run.blocks[:kept]), (run.stop, run.blocks[kept:])):
+                    if blocks:
+                        yield run.first, until, blocks
             elif run.count == 1:
                 yield run.first, stop, run.blocks
             else:

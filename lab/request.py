@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence as TokenIds
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -41,6 +42,10 @@ class Request:
         if self.max_tokens < 1:
             raise ValueError(
                 f"request {self.id!r}: max_tokens must be at least 1, got {self.max_tokens}"
+            )
+        if not math.isfinite(self.arrival):
+            raise ValueError(
+                f"request {self.id!r}: the arrival must be a finite number, got {self.arrival}"
             )
         if self.arrival < 0:
             raise ValueError(

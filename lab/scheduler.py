@@ -40,6 +40,7 @@ class Scheduler:
         self.policy = policy
         self.pool = BlockPool(policy.blocks, policy.block_tokens) if policy.blocks else None
         self.running: list[Sequence] = []  # in order of seats
+        self._keeps_seats = policy.keeps_seats
         self._group = DecodeGroup(policy.block_tokens)
         self._apart: list[Sequence] = []  # running, not ended, not in the group
         self._joins_group = repeats and not policy.draft_tokens
@@ -50,7 +51,7 @@ class Scheduler:
         self._free_seats = list(range(policy.seats))  # a heap: the lowest seat is given first
         self._give_up: list[tuple[Time, int, Ending, Sequence]] = []  # a heap of moments
         self._cancelled: list[Sequence] = []
-        self._ahead: list[tuple[int, Sequence, int]] = []  # (step, whose, block) for the group
+        self._added: list[tuple[int, str, int]] = []  # (step, whose, block) for the group
 
     # What comes in
 
@@ -124,12 +125,12 @@ class Scheduler:
             repeat = self._equal_steps()
         return StepPlan(
             self._step,
-            tuple(sorted(chunks, key=_by_seat)),
+            tuple(sorted(chunks, key=_by_seat)) if chunks else (),
             self._group.view(),
-            tuple([(step, s.request.id, block) for step, s, block in self._ahead]),
+            tuple(self._added),
             repeat,
-            (*events, *(Event(s.request.id, "preempted") for s in preempted)),
-            self._idle_seats(),
+            (*events, *[Event(s.request.id, "preempted") for s in preempted]),
+            self._idle_seats() if self._keeps_seats else (),
             self._wake_at(opens),
         )
 
@@ -141,7 +142,8 @@ class Scheduler:
         """
         _check_outcome(plan, outcome)
         steps = len(outcome.ends)
-        self._give_back_ahead(self._step + steps)
+        if steps > 1:
+            self._add_blocks(self._group.needs(self._step + 1, self._step + steps))
         self._step += steps
         done = self._group.done(self._step)
         for chunk in plan.written:
@@ -153,20 +155,24 @@ class Scheduler:
                 self._apart.remove(sequence)
                 self._group.join(sequence, self._step)
         events: list[Event] = []
-        for sequence in sorted(done, key=_by_seat):
+        done.sort(key=_by_seat)
+        for sequence in done:
             failure = outcome.failures.get(sequence.request.id)
             events += (
                 self._end(sequence, "finished", "length")
                 if failure is None
                 else self._end(sequence, "failed", failure)
             )
-        return plan.cut(steps), tuple(events)
+        if steps > 1 or plan.repeat > 1:
+            plan = plan._replace(repeat=steps, blocks=tuple(self._added))
+        return plan, tuple(events)
 
     def abandon(self, plan: StepPlan) -> None:
         """Give back the blocks of a plan that was never carried out. Its sequences stay."""
-        self._give_back_ahead(self._step)
-        for chunk in reversed(plan.written):
-            self._release_beyond(self._sequences[chunk.request_id])
+        planned = [chunk.request_id for chunk in plan.written]
+        planned += [member.request_id for member in plan.decodes.members]
+        for request_id in planned:
+            self._release_beyond(self._sequences[request_id])
 
     # The parts of a plan
 
@@ -190,20 +196,27 @@ class Scheduler:
     def _decodes(self) -> list[Chunk]:
         """One token for each running sequence that misses just one: blocks for all of them, and
         chunks for those that do not go on as a group."""
-        blocks: dict[str, tuple[int, ...]] = {}
-        if self.pool:
-            for sequence in self._decodes_in_need():
-                (block,) = self.pool.allocate(1)
-                sequence.blocks.append(block)
-                if sequence.pace is None:
-                    blocks[sequence.request.id] = (block,)
-                else:
-                    self._ahead.append((self._step, sequence, block))
+        self._added = []
+        if not self._apart:
+            self._add_blocks(self._group.needs(self._step, self._step + 1))
+            return []
+        in_need = self._decodes_in_need() if self.pool else []
+        self._add_blocks([(self._step, sequence) for sequence in in_need])
+        new = {s.number: (s.blocks[-1],) for s in in_need if s.pace is None}
         return [
-            Chunk(s.request.id, s.seat, s.computed, s.tokens, True, blocks.get(s.request.id, ()))
+            Chunk(s.request.id, s.seat, s.computed, s.tokens, True, new.get(s.number, ()))
             for s in self._apart
             if s.missing == 1
         ]
+
+    def _add_blocks(self, needs: list[tuple[int, Sequence]]) -> None:
+        """One block for each (step, sequence) in need of one."""
+        if self.pool is None or not needs:
+            return
+        for (step, sequence), block in zip(needs, self.pool.allocate(len(needs)), strict=True):
+            sequence.blocks.append(block)
+            if sequence.pace is not None:
+                self._added.append((step, sequence.request.id, block))
 
     def _prefills(self, chunks: list[Chunk], budget: int, preempted: list[Sequence]) -> int:
         """Chunks for running sequences that miss more than one token, in order of rank. Returns
@@ -212,6 +225,8 @@ class Scheduler:
         Where blocks are short, the last of these sequences gives up its own to the first: so one
         of them always moves, and no two wait for each other.
         """
+        if not self._apart:
+            return 0
         prefills = sorted((s for s in self._apart if s.missing > 1), key=_by_rank)
         taken = 0
         while prefills and taken < budget:
@@ -283,27 +298,24 @@ class Scheduler:
     def _equal_steps(self) -> int:
         """How many steps like this one follow each other, if nobody comes or gives up.
 
-        The bound is the first finish, and the first block that the pool does not have. The blocks
-        of the later steps are allocated now, in the order in which single steps would take them.
+        The bound is the first finish, and the first block that the pool does not have.
         """
         done = self._group.first_done()
         assert done is not None, "every member of the group has a last token"
         if self.pool is None:
             return done - self._step
+        # each member begins a block once in `block_tokens` steps
+        rounds = -(-(done - self._step) // self.policy.block_tokens)
+        if rounds * len(self._group) <= self.pool.free:
+            return done - self._step
+        free = self.pool.free
         for step in range(self._step + 1, done):
-            needy = self._group.in_need(step)
-            if not needy:
-                continue
-            if len(needy) > self.pool.free:
+            free -= len(self._group.in_need(step))
+            if free < 0:
                 return step - self._step
-            for sequence, block in zip(needy, self.pool.allocate(len(needy)), strict=True):
-                sequence.blocks.append(block)
-                self._ahead.append((step, sequence, block))
         return done - self._step
 
     def _idle_seats(self) -> tuple[int, ...]:
-        if not self.policy.keeps_seats:
-            return ()
         return tuple(s.seat for s in self.running if s.ended)
 
     def _wake_at(self, opens: Time | None) -> Time | None:
@@ -359,18 +371,11 @@ class Scheduler:
     def _release_beyond(self, sequence: Sequence) -> None:
         """Give back blocks that hold no computed token."""
         if self.pool:
-            keep = self.pool.blocks_for(sequence.computed)
+            pace = sequence.pace
+            computed = sequence.computed if pace is None else pace + self._step
+            keep = self.pool.blocks_for(computed)
             self.pool.release(reversed(sequence.blocks[keep:]))
             del sequence.blocks[keep:]
-
-    def _give_back_ahead(self, step: int) -> None:
-        """Undo the group's allocations from `step` on, the last one first."""
-        while self._ahead and self._ahead[-1][0] >= step:
-            _, sequence, block = self._ahead.pop()
-            assert self.pool is not None
-            self.pool.release([block])
-            sequence.blocks.pop()
-        self._ahead.clear()
 
     def _write(self, sequence: Sequence, chunk: Chunk, outcome: StepOutcome) -> None:
         """One step's results for one chunk: what was computed, and what it brought."""
@@ -425,7 +430,7 @@ class Scheduler:
             return events
         self._stop_computing(sequence)
         leaving = [sequence]
-        if self.policy.keeps_seats:
+        if self._keeps_seats:
             leaving = list(self.running) if all(s.ended for s in self.running) else []
         for member in leaving:
             self._leave_seat(member)
@@ -463,11 +468,22 @@ def _check_outcome(plan: StepPlan, outcome: StepOutcome) -> None:
                 f"request {chunk.request_id!r}: accepted must be 0 to {chunk.drafts} drafts, "
                 f"got {accepted}"
             )
-        if outcome.tokens is None or not chunk.samples or chunk.request_id in outcome.failures:
+        if outcome.tokens is None:
             continue
+        brings = chunk.samples and chunk.request_id not in outcome.failures
+        want = 1 + accepted if brings else 0
         count = len(outcome.tokens.get(chunk.request_id, ()))
-        if count != 1 + accepted:
+        if count != want:
             raise ValueError(
-                f"request {chunk.request_id!r}: the step must bring {1 + accepted} tokens, "
-                f"got {count}"
+                f"request {chunk.request_id!r}: the step must bring {want} tokens, got {count}"
             )
+    _check_names(plan, outcome)
+
+
+def _check_names(plan: StepPlan, outcome: StepOutcome) -> None:
+    named = {*(outcome.tokens or ()), *outcome.accepted, *outcome.failures}
+    if named and (strangers := named - {chunk.request_id for chunk in plan.written}):
+        raise ValueError(
+            f"request {min(strangers)!r}: the outcome speaks of it, and it is none of the chunks "
+            "that the plan writes out"
+        )

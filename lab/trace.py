@@ -192,30 +192,37 @@ class Trace:
 
     def record(self, plan: StepPlan, start: Time, outcome: StepOutcome) -> None:
         """A plan was carried out, in as many steps as `outcome` has ends."""
-        first = self.num_steps
-        self._starts.append(start)
-        self._starts.extend(outcome.ends[:-1])
-        self._ends.extend(outcome.ends)
+        starts, ends = self._starts, self._ends
+        first = len(ends)
+        starts.append(start)
+        starts += outcome.ends[:-1]
+        ends += outcome.ends
+        going_on = self._going_on
         for chunk in plan.written:
-            self._add_chunk(chunk, first, outcome.accepted.get(chunk.request_id, 0))
+            accepted = outcome.accepted.get(chunk.request_id, 0)
+            delivered = 1 + accepted if chunk.samples else 0
+            if chunk.request_id in outcome.failures:
+                delivered = 0
+            self._add_chunk(chunk, first, delivered)
             if outcome.tokens is not None:
                 record = self._records[chunk.request_id]
                 record.output += outcome.tokens.get(chunk.request_id, ())
         if plan.decodes is not self._decodes:
-            self._decodes, going_on = plan.decodes, self._going_on
-            for member in [m for m in plan.decodes.members if m[0] not in going_on]:
-                self._open(member, first)
+            self._decodes = plan.decodes
+            for member in plan.decodes.members:
+                if member[0] not in going_on:
+                    self._open(member, first)
         for _, request_id, block in plan.blocks:
-            self._going_on[request_id].blocks.append(block)
+            going_on[request_id].blocks.append(block)
 
-    def _add_chunk(self, chunk: Chunk, step: int, accepted: int) -> None:
+    def _add_chunk(self, chunk: Chunk, step: int, delivered: int) -> None:
         record = self._records[chunk.request_id]
         last = record.runs[-1] if record.runs else None
-        if last and last.goes_on_with(chunk, step):
+        if last and delivered and last.goes_on_with(chunk, step):
             last.count += 1
             last.blocks += chunk.blocks
             return
-        record.runs.append(record.run_of(chunk, step, accepted))
+        record.runs.append(record.run_of(chunk, step, delivered))
         if not record.stays or record.stays[-1].stop is not None:
             record.stays.append(Stay(chunk.seat, step, None))
 
@@ -224,7 +231,7 @@ class Trace:
     def _open(self, member: Decode, step: int) -> None:
         position = member.pace + step
         chunk = Chunk(member.request_id, member.seat, position, position + 1, samples=True)
-        self._add_chunk(chunk, step, 0)
+        self._add_chunk(chunk, step, 1)
         self._going_on[member.request_id] = self._records[member.request_id].runs[-1]
 
     def _close(self, request_id: str) -> None:

@@ -83,7 +83,8 @@ def _computed(record: Record, ends: Sequence[Time]) -> Iterator[str]:
             yield f"step {run.first} computed it in seat {run.seat}, and it sat in {stay}"
         if run.start != computed:
             yield f"step {run.first} computes from position {run.start}, and {computed} are done"
-        yield from _run(run, known)
+        failed = record.status == "failed" and run is record.runs[-1]
+        yield from _run(run, known, failed)
         computed = run.reached
         known += run.delivered * run.count
     if record.status == "finished" and record.end != ends[record.runs[-1].stop - 1]:
@@ -92,14 +93,14 @@ def _computed(record: Record, ends: Sequence[Time]) -> Iterator[str]:
         yield "it was computed before it arrived"
 
 
-def _run(run: Run, known: int) -> Iterator[str]:
+def _run(run: Run, known: int, failed: bool) -> Iterator[str]:
     stop = run.start + run.tokens
     if run.delivered and stop - run.drafts != known:
         yield (
             f"step {run.first} delivers a token after position {stop - run.drafts}, "
             f"and {known} tokens were known"
         )
-    if not run.delivered and stop >= known:
+    if not run.delivered and stop >= known and not failed:
         yield f"step {run.first} reaches the end, {known} tokens, and delivers none"
     if run.count > 1 and (run.tokens, run.delivered) != (1, 1):
         yield f"a run over {run.count} steps must be of plain decodes, got {run}"

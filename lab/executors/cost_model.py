@@ -36,6 +36,11 @@ class StepShape(NamedTuple):
         """Tokens that go through the linear layers."""
         return self.prefill_tokens + self.decode_sequences
 
+    def after(self, decodes: int) -> StepShape:
+        """The next of equal steps: every decode reads one position more."""
+        prefill, sequences, context, pairs, samples = self
+        return StepShape(prefill, sequences, context + decodes, pairs + decodes, samples)
+
 
 def shape_of(plan: StepPlan, *, padded: bool = False) -> StepShape:
     """The shape of the plan's first step. A chunk `[start, stop)` has stop − start queries, and
@@ -61,32 +66,40 @@ def shape_of(plan: StepPlan, *, padded: bool = False) -> StepShape:
 @dataclass(frozen=True, slots=True)
 class CostModel:
     """Says how long a step takes, in `unit`. `duration` is the whole difference between a textbook
-    table and a roofline. With `padded`, the idle seats of a static batch cost what decodes do."""
+    table and a roofline. With `padded`, the idle seats of a static batch cost what decodes do.
+
+    Without `reads_context`, `duration` looks at no context and no pairs: equal steps take equally
+    long.
+    """
 
     duration: Callable[[StepShape], Time]
     unit: Unit
     settings: Mapping[str, Any] = field(default_factory=dict)
     padded: bool = False
+    reads_context: bool = True
 
     def run(self, plan: StepPlan, now: Time, until: Time | None) -> StepOutcome:
         """Add up the durations of the plan's steps, in the order in which single steps would."""
-        prefill, decodes, context, pairs, samples = shape_of(plan, padded=self.padded)
-        growth = len(plan.decodes.members)  # of equal steps, all that changes
+        shape = shape_of(plan, padded=self.padded)
+        duration, growth = self.duration, len(plan.decodes.members)
+        took = duration(shape)
         ends = []
         for _ in range(plan.repeat):
-            now = now + self.duration(StepShape(prefill, decodes, context, pairs, samples))
+            now = now + took
             ends.append(now)
             if until is not None and now >= until:
                 break
-            context += growth
-            pairs += growth
+            if self.reads_context:
+                shape = shape.after(growth)
+                took = duration(shape)
         return StepOutcome(tuple(ends))
 
     @classmethod
     def equal_steps(cls, duration: Time = 1, unit: Unit = "step") -> CostModel:
         """Every step takes the same time, whatever is in it."""
         _check_not_negative(duration=duration)
-        return cls(lambda shape: duration, unit, {"cost": "equal steps", "duration": duration})
+        settings = {"cost": "equal steps", "duration": duration}
+        return cls(lambda shape: duration, unit, settings, reads_context=False)
 
     @classmethod
     def table(
@@ -126,7 +139,7 @@ class CostModel:
             return column[left] + share * (size - sizes[left]) / (sizes[right] - sizes[left])
 
         settings = {"cost": "table", "by": by, "times": {str(s): times[s] for s in sizes}}
-        return cls(duration, unit, settings, padded)
+        return cls(duration, unit, settings, padded, reads_context=False)
 
     @classmethod
     def affine(
@@ -154,7 +167,8 @@ class CostModel:
                 + d * shape.context_tokens
             )
 
-        return cls(duration, unit, {"cost": "affine", "a": a, "b": b, "c": c, "d": d}, padded)
+        settings = {"cost": "affine", "a": a, "b": b, "c": c, "d": d}
+        return cls(duration, unit, settings, padded, reads_context=d != 0)
 
     @classmethod
     def roofline(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 from lab.ledgers.latency import Latency, latency
 from lab.ledgers.table import Table
-from lab.ledgers.throughput import Window, per_second, window_of
+from lab.ledgers.throughput import Window, ended_in, per_second, window_of
 from lab.request import Time
 from lab.trace import Trace
 
@@ -38,7 +38,12 @@ class Contract:
         promised = {name: limit for name, limit in limits.items() if limit is not None}
         if row.status != "finished":
             return list(promised)
-        had = {"ttft": row.ttft, "tpot": row.tpot, "itl": max(row.itl, default=None), "e2e": row.e2e}
+        had = {
+            "ttft": row.ttft,
+            "tpot": row.tpot,
+            "itl": max(row.itl, default=None),
+            "e2e": row.e2e,
+        }
         return [
             name
             for name, limit in promised.items()
@@ -80,7 +85,7 @@ def goodput(trace: Trace, contract: Contract, window: Window = "drain") -> Goodp
     not tokens: a token of a late answer keeps no promise.
     """
     start, end = window_of(trace, window)
-    ended = {r.id for r in trace.requests if r.end is not None and start <= r.end <= end}
+    ended = {record.id for record in ended_in(trace, start, end)}
     rows = [row for row in latency(trace) if row.id in ended]
     faults = {row.id: contract.broken_by(row) for row in rows}
     names = [f.name for f in fields(contract) if getattr(contract, f.name) is not None]

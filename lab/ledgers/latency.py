@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 from lab.ledgers.table import Table
 from lab.plan import Ending
@@ -131,7 +132,9 @@ def percentile(values: Sequence[Time], percent: Time) -> Time:
     below = int(position)
     if below == position:
         return ordered[below]
-    return ordered[below] + (ordered[below + 1] - ordered[below]) * (position - below)
+    return exact_ratio(
+        ordered[below] + (ordered[below + 1] - ordered[below]) * (position - below), 1
+    )
 
 
 def is_small(count: int, percent: int) -> bool:
@@ -161,7 +164,7 @@ def _latency(record: Record, trace: Trace) -> Latency:
         ttft=times[0] - record.arrival if times else None,
         tpot=tpot,
         e2e=record.end - record.arrival if finished and record.end is not None else None,
-        itl=tuple(later - earlier for earlier, later in zip(times, times[1:], strict=False)),
+        itl=tuple(later - earlier for earlier, later in pairwise(times)),
         spans=None if trace.starts is None or record.end is None else _spans(record, trace),
     )
 
@@ -175,12 +178,16 @@ def _spans(record: Record, trace: Trace) -> dict[str, Time]:
     stay = next(stays, None)
     for run in record.runs:
         if stay and stay.stop is not None and stay.stop <= run.first:
-            stay, waits_as = next(stays, None), "preempted"
+            lost, stay = ends[stay.stop - 1], next(stays, None)
+            spans[waits_as] += lost - now
+            now, waits_as = lost, "preempted"
         spans[waits_as] += starts[run.first] - now
         now, waits_as = ends[run.stop - 1], "stalled"
         spans[run.kind] += now - starts[run.first]
-    if stay and stay.preempted:
-        waits_as = "preempted"
+    if stay and stay.preempted and stay.stop is not None:
+        lost = ends[stay.stop - 1]
+        spans[waits_as] += lost - now
+        now, waits_as = lost, "preempted"
     end = now if record.end is None else record.end
     spans[waits_as] += end - now
     total, whole = sum(spans.values()), end - record.arrival
@@ -191,9 +198,19 @@ def _spans(record: Record, trace: Trace) -> dict[str, Time]:
 def _cells(row: Latency, spans: Sequence[str]) -> tuple[object, ...]:
     causes = [row.spans[name] if row.spans else None for name in spans]
     status = row.status or "running"
-    return (row.id, row.prompt_tokens, row.output_tokens, row.ttft, row.tpot, row.e2e, *causes, status)
+    return (
+        row.id,
+        row.prompt_tokens,
+        row.output_tokens,
+        row.ttft,
+        row.tpot,
+        row.e2e,
+        *causes,
+        status,
+    )
 
 
 def _statistics(values: Sequence[Time], percentiles: Sequence[int]) -> tuple[Time, ...]:
-    mean = exact_ratio(sum(values), len(values))
-    return (mean, *(percentile(values, percent) for percent in percentiles), max(values))
+    ordered = sorted(values)  # sorting what is sorted already is quick
+    mean = exact_ratio(sum(ordered), len(ordered))
+    return (mean, *(percentile(ordered, percent) for percent in percentiles), ordered[-1])

@@ -51,13 +51,15 @@ def cost(
     Two dollars an hour for a window of 0.36 s are 2 · 0.36 / 3600 = 0.0002 dollars; six tokens in
     it make 1/30 dollar a thousand. With `reserved_hours` those are paid, however soon the work is
     done. Idle capacity outside the window, people and failures are left out.
-    Raises ValueError for a negative price, less than one device, or a trace that counts in steps
-    and reserves no hours: a step has no price.
+    Raises ValueError for a negative price, less than one device, reserved hours that are not above
+    0, or a trace that counts in steps and reserves no hours: a step has no price.
     """
     if price_per_hour < 0:
         raise ValueError(f"the price must not be negative, got {price_per_hour}")
     if devices < 1:
         raise ValueError(f"the number of devices must be at least 1, got {devices}")
+    if reserved_hours is not None and not reserved_hours > 0:
+        raise ValueError(f"reserved_hours must be above 0, got {reserved_hours}")
     done = throughput(trace, window)
     hours = reserved_hours
     if hours is None:

@@ -68,7 +68,7 @@ def show(value: Any) -> str:
     if isinstance(value, Fraction) and value.denominator > 1000:
         value = float(value)
     if isinstance(value, float):
-        return f"{value:.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+        return f"{value:.0f}" if abs(value) >= 9999.5 else f"{value:.4g}"
     if isinstance(value, list | tuple):
         return ", ".join(show(part) for part in value)
     return str(value)

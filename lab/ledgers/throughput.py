@@ -7,12 +7,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
 from lab.ledgers.latency import exact_ratio
 from lab.ledgers.table import Table
+from lab.record import Record
 from lab.request import Time
 from lab.trace import PER_SECOND, Trace
 
@@ -58,19 +60,20 @@ class Throughput:
 def throughput(trace: Trace, window: Window = "drain") -> Throughput:
     """Output tokens and finished requests per second in a named window.
 
+    What happens at the end of the window counts, and at its start only what no window before it
+    could count: the first arrival, if that is the start.
+
     Six tokens between 0 and 360 ms are 6 / 0.36 = 50/3 tokens/s. Tokens of requests that did not
     finish count as delivered; the requests are counted apart. Raises ValueError if the window
     is empty or nothing has ended.
     """
     start, end = window_of(trace, window)
-    tokens = sum(
-        start < time <= end for record in trace.requests for time in trace.token_times(record.id)
-    )
-    ended = Counter(
-        str(record.status)
-        for record in trace.requests
-        if record.end is not None and (start < record.end <= end or record.end == start == 0)
-    )
+    tokens = 0
+    before = bisect_left if _has_its_start(trace, start) else bisect_right
+    for record in trace.requests:
+        times = trace.token_times(record.id)
+        tokens += bisect_right(times, end) - before(times, start)
+    ended = Counter(str(record.status) for record in ended_in(trace, start, end))
     finished = ended.pop("finished", 0)
     return Throughput(
         window="drain" if window == "drain" else "fixed",
@@ -91,13 +94,30 @@ def window_of(trace: Trace, window: Window) -> tuple[Time, Time]:
         ends = [r.end for r in trace.requests if r.end is not None and r.status == "finished"]
         if not ends:
             raise ValueError("the drain window ends with the last completion, and nothing finished")
-        return min(record.arrival for record in trace.requests), max(ends)
-    if isinstance(window, str):
+        start, end = min(record.arrival for record in trace.requests), max(ends)
+    elif isinstance(window, str):
         raise ValueError(f"a window is 'drain' or a pair of moments, got {window!r}")
-    start, end = window
+    else:
+        start, end = window
     if not start < end:
         raise ValueError(f"a window must end after it starts, got {start} to {end}")
     return start, end
+
+
+def ended_in(trace: Trace, start: Time, end: Time) -> list[Record]:
+    """Requests that ended after `start` and not after `end`: windows end to end count each once."""
+    has_start = _has_its_start(trace, start)
+    return [
+        record
+        for record in trace.requests
+        if record.end is not None
+        and (start < record.end <= end or (has_start and record.end == start))
+    ]
+
+
+def _has_its_start(trace: Trace, start: Time) -> bool:
+    """Whether a window holds its own start: only if no window before it could."""
+    return all(start <= record.arrival for record in trace.requests)
 
 
 def per_second(count: Time, duration: Time, unit: str) -> Time:

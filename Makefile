@@ -1,0 +1,66 @@
+# One verb a line; `make` lists them. Each sets up .venv first where it is missing.
+PYTHON ?= python3
+VENV   ?= .venv
+PORT   ?= 8000
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready-$(shell cat requirements.txt pyproject.toml | cksum | cut -d' ' -f1)
+SITE   := _build/html
+
+export PYTHONDONTWRITEBYTECODE ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help book site test lab bench check format worked chapters zip clean
+
+help:  ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+
+book: site  ## build the book and serve it on this machine
+	@$(BIN)/python book/serve.py $(SITE) --port $(PORT)
+
+site: $(READY)  ## build the book into _build/html
+	@echo "Building the site (the chapters run afresh)"
+	@rm -rf _build/.jupyter_cache
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/jupyter-book build . -q -W -n --keep-going
+	@touch $(SITE)/.nojekyll
+	@echo "The site is in $(SITE): copy that folder to any web host"
+
+test: check  ## all checks: style, types, unit tests, every saved number of the chapters
+	@echo "Running the tests"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -q
+	@echo "Comparing every saved output of the chapters with a fresh run"
+	@$(BIN)/python -m pytest --nbval --nbval-sanitize-with tests/nbval.cfg -q chapters
+
+lab: $(READY)  ## open the chapters in JupyterLab
+	@$(BIN)/jupyter lab chapters
+
+check: $(READY)  ## style and types
+	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q . && $(BIN)/mypy --no-error-summary
+
+format: $(READY)  ## put the code in shape
+	@$(BIN)/ruff format -q . && $(BIN)/ruff check -q --fix .
+
+worked: $(READY)  ## write lab/worked_numbers.json from book/worked_numbers.yaml
+	@$(BIN)/python book/worked_numbers_json.py
+
+chapters: $(READY)  ## run the chapters and save their outputs
+	@$(BIN)/python book/save_chapters.py chapters/*.ipynb
+
+bench: $(READY)  ## speed, side by side with peers in one run
+	@$(BIN)/python benchmarks/simulator.py
+
+zip: site  ## the site as one file
+	@cd $(SITE) && $(abspath $(BIN))/python -m zipfile -c ../tokens-in-flight.zip . && echo "_build/tokens-in-flight.zip"
+
+clean:  ## remove what was built; the virtual environment stays
+	@rm -rf _build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(READY): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "This needs Python 3.11 or newer, and '$(PYTHON)' is not. Name another one: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	@echo "Setting up $(VENV): about 3 minutes and 2 GB, once"
+	@$(PYTHON) -m venv $(VENV) || { \
+	  echo "Python cannot make virtual environments here. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.txt || { \
+	  echo "The packages could not be installed. Is there a network? Then call make again: it goes on."; exit 1; }
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
+	@rm -f $(VENV)/.ready-* && touch $(READY)

@@ -1,0 +1,200 @@
+"""The command line: simulate a trace file, look up a worked number, say what works here."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from lab.clock import WallClock
+from lab.doctor import report
+from lab.executors.cost_model import CostModel
+from lab.figures.load_chart import load_chart
+from lab.figures.timeline import MOST_STEPS, timeline
+from lab.ledgers.goodput import Contract, goodput
+from lab.ledgers.latency import latency
+from lab.ledgers.money import cost
+from lab.ledgers.sizes import known_devices, known_models
+from lab.ledgers.throughput import throughput
+from lab.perfetto import save_perfetto
+from lab.policy import RANKS, Continuous, Policy, Static
+from lab.run import simulate
+from lab.trace import Trace
+from lab.trace_json import save
+from lab.worked_numbers import describe, entries
+from lab.workload import Workload
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit status: 0, or 2 for an error, said in one line."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.command(options)
+    except (ValueError, OSError) as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("lab: stopped", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _simulate(options: argparse.Namespace) -> None:
+    policy, costs, contract = _policy(options), _costs(options), _contract(options)
+    workload = Workload.read(options.trace, limit=options.limit, speed=options.speed)
+    print(workload)
+    for row in workload.refused[:3]:
+        print(f"  line {row.line} refused: {row.reason}")
+    trace = simulate(workload, policy, costs, progress=_progress(len(workload)))
+    trace.check()
+    _print_ledgers(trace, contract, options.price)
+    if options.json:
+        save(trace, options.json)
+        print(f"trace in {options.json}")
+    if options.perfetto:
+        save_perfetto(trace, options.perfetto)
+        print(f"timeline for ui.perfetto.dev in {options.perfetto}")
+
+
+def _print_ledgers(trace: Trace, contract: Contract | None, price: float | None) -> None:
+    short = trace.num_steps <= MOST_STEPS and len(trace) <= 12
+    print(f"\n{timeline(trace) if short else load_chart(trace)}")
+    print(f"\n{latency(trace).summary()}")
+    refused = [record for record in trace.requests if record.status == "refused"]
+    for record in refused[:3]:
+        print(f"  refused: {record.reason}")
+    if len(refused) == len(trace):
+        raise ValueError("every request was refused, so there is nothing to account for")
+    print(f"\n{throughput(trace)}")
+    if contract is not None:
+        print(f"\n{goodput(trace, contract)}")
+    if price is not None:
+        print(f"\n{cost(trace, price)}")
+
+
+def _worked(options: argparse.Namespace) -> None:
+    if options.id:
+        print(describe(options.id))
+        return
+    print("\n".join(entries()))
+
+
+def _doctor(options: argparse.Namespace) -> None:
+    print(report())
+
+
+def _policy(options: argparse.Namespace) -> Policy:
+    if options.policy == "static":
+        return Static(
+            seats=options.seats,
+            timeout=options.timeout,
+            blocks=options.blocks,
+            block_tokens=options.block_tokens,
+            order=options.order,
+        )
+    return Continuous(
+        seats=options.seats,
+        token_budget=options.token_budget,
+        blocks=options.blocks,
+        block_tokens=options.block_tokens,
+        chunked_prefill=options.chunked_prefill,
+        order=options.order,
+        preemption=options.preemption,
+    )
+
+
+def _costs(options: argparse.Namespace) -> CostModel:
+    if options.affine is not None:
+        return CostModel.affine(*options.affine)
+    return CostModel.roofline(options.model, options.device)
+
+
+def _contract(options: argparse.Namespace) -> Contract | None:
+    limits = {name: getattr(options, name) for name in ("ttft", "tpot", "itl", "e2e")}
+    if all(limit is None for limit in limits.values()):
+        return None
+    return Contract(**limits)
+
+
+def _progress(count: int) -> Callable[[int], object]:
+    """A bar on a terminal, redrawn ten times a second at most; nothing where output is kept."""
+    if not sys.stderr.isatty():
+        return lambda arrived: None
+    clock = WallClock()
+    next_drawing = 0.0
+
+    def draw(arrived: int) -> None:
+        nonlocal next_drawing
+        if clock.now() >= next_drawing or arrived == count:
+            next_drawing = clock.now() + 0.1
+            full = 40 * arrived // count
+            end = "\r\033[K" if arrived == count else ""
+            bar = f"\r[{'#' * full}{'.' * (40 - full)}] {arrived:,} of {count:,} requests"
+            print(bar, end=end, file=sys.stderr, flush=True)
+
+    return draw
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m lab", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    run = commands.add_parser(
+        "simulate",
+        help="serve a public trace file on a virtual clock",
+        description="Serve a trace (Azure CSV, Mooncake JSONL or BurstGPT CSV) on a virtual clock "
+        "and print its ledgers. Times are in seconds.",
+    )
+    run.add_argument("trace", type=Path, metavar="TRACE")
+    run.add_argument("--limit", type=int, help="read only the first rows")
+    run.add_argument("--speed", type=float, default=1, help="play the arrivals faster (default 1)")
+    _add_policy(run.add_argument_group("policy"))
+    _add_costs(run.add_argument_group("how long a step takes"))
+    contract = run.add_argument_group("contract and price")
+    for name in ("ttft", "tpot", "itl", "e2e"):
+        contract.add_argument(f"--{name}", type=float, metavar="SECONDS", help="promised limit")
+    contract.add_argument("--price", type=float, metavar="PER_HOUR", help="price of the machine")
+    export = run.add_argument_group("files")
+    export.add_argument("--json", type=Path, metavar="FILE", help="write the trace")
+    export.add_argument("--perfetto", type=Path, metavar="FILE", help="write it for the viewer")
+    run.set_defaults(command=_simulate)
+
+    worked = commands.add_parser("worked", help="show a worked number, or the ids of all")
+    worked.add_argument("id", nargs="?", metavar="ID")
+    worked.set_defaults(command=_worked)
+
+    doctor = commands.add_parser("doctor", help="say what works on this machine")
+    doctor.set_defaults(command=_doctor)
+    return parser
+
+
+def _add_policy(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--policy", choices=("continuous", "static"), default="continuous")
+    group.add_argument("--seats", type=int, default=256, help="most requests at once (256)")
+    group.add_argument("--token-budget", type=int, default=2048, help="tokens a step (2048)")
+    group.add_argument("--blocks", type=int, help="KV blocks in the pool (default: no limit)")
+    group.add_argument("--block-tokens", type=int, default=16, help="positions a block (16)")
+    group.add_argument("--order", choices=tuple(RANKS), default="first-come")
+    group.add_argument("--preemption", choices=("recompute", "never"), default="recompute")
+    group.add_argument(
+        "--chunked-prefill", action=argparse.BooleanOptionalAction, default=True,
+        help="cut prompts to the token budget",
+    )  # fmt: skip
+    group.add_argument(
+        "--timeout", type=float, default=0, metavar="SECONDS", help="static: wait for a full batch"
+    )
+
+
+def _add_costs(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--model", default="llama-3-8b", help=f"one of {', '.join(known_models())}"
+    )
+    group.add_argument("--device", default="h100", help=f"one of {', '.join(known_devices())}")
+    group.add_argument(
+        "--affine", type=float, nargs=4, metavar=("A", "B", "C", "D"),
+        help="instead of the roofline: A + B prefill tokens + C decodes + D context tokens, in s",
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""What works on this machine, and what to do about the rest."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import sys
+
+_NEEDED_FOR = {
+    "torch": "the live engine",
+    "triton": "kernels on a GPU (Linux only)",
+    "jupyterlab": "make lab",
+    "ipywidgets": "figures in JupyterLab",
+    "altair": "charts",
+    "jupyter-book": "make book",
+    "nbval": "make test",
+    "simpy": "make bench",
+}
+
+
+def report() -> str:
+    """One line a part: what was found, and for what is missing how to get it."""
+    lines = [_python(), "the core: ready, it needs only Python", *map(_package, _NEEDED_FOR)]
+    return "\n".join([*lines, _gpu(), _browser(), f"{os.cpu_count()} processor cores"])
+
+
+def _python() -> str:
+    found = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+    if sys.version_info < (3, 11):
+        return f"{found}: too old, install Python 3.11 or newer"
+    return found
+
+
+def _package(name: str) -> str:
+    try:
+        return f"{name} {importlib.metadata.version(name)}: found, for {_NEEDED_FOR[name]}"
+    except importlib.metadata.PackageNotFoundError:
+        return f"{name}: missing, needed for {_NEEDED_FOR[name]}; pip install -r requirements.txt"
+
+
+def _gpu() -> str:
+    if shutil.which("nvidia-smi") or shutil.which("rocm-smi"):
+        return "a GPU driver: found"
+    return "a GPU: none found; everything here runs without one"
+
+
+def _browser() -> str:
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if shutil.which(name):
+            return f"{name}: found, for the tests of the site"
+    return "a browser: none found; the tests of the site are skipped (Debian: apt install chromium)"

@@ -1,0 +1,171 @@
+"""Random workloads, policies and executors, and the one way in which tests run them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from hypothesis import strategies as st
+
+from lab.clock import VirtualClock
+from lab.engine import Engine
+from lab.executors.cost_model import CostModel
+from lab.plan import Executor, StepOutcome, StepPlan
+from lab.policy import Continuous, Policy, Static
+from lab.request import Request, Time
+from lab.scheduler import Scheduler
+from lab.trace import Trace
+
+ORDERS = ("first-come", "priority", "shortest-first")
+
+
+def ask(name: str, prompt: int, max_tokens: int, arrival: Time = 0, **more: Any) -> Request:
+    return Request(id=name, prompt=range(prompt), max_tokens=max_tokens, arrival=arrival, **more)
+
+
+def engine_of(policy: Policy, executor: Executor | None = None, *, repeats: bool = True) -> Engine:
+    """An engine on a virtual clock; without an executor every step takes 1."""
+    executor = executor or CostModel.equal_steps()
+    unit = executor.unit if isinstance(executor, CostModel) else "step"
+    trace = Trace(unit, asdict(policy), starts=[], ends=[])
+    return Engine(Scheduler(policy, repeats=repeats), executor, VirtualClock(), trace)
+
+
+def served(
+    requests: Iterable[Request],
+    policy: Policy,
+    executor: Executor | None = None,
+    *,
+    repeats: bool = True,
+) -> Trace:
+    """The trace of a run, after which everything is free and everybody has ended."""
+    engine = engine_of(policy, executor, repeats=repeats)
+    trace = engine.run(requests)
+    assert_at_rest(engine.scheduler)
+    assert all(record.status is not None for record in trace.requests)
+    trace.check()
+    return trace
+
+
+def assert_at_rest(scheduler: Scheduler) -> None:
+    assert not scheduler.has_work
+    assert (scheduler.running, scheduler.waiting, scheduler.num_waiting) == ([], [], 0)
+    assert scheduler.pool is None or scheduler.pool.free == scheduler.pool.num_blocks
+
+
+@dataclass
+class Scripted:
+    """An executor that takes 1 a step, names each token by its position, accepts as many drafts
+    as `accepts` says of (request, first position), and fails the chunks that `fails` names."""
+
+    accepts: Callable[[str, int], int] = lambda request_id, start: 0
+    fails: Callable[[str, int], str] = lambda request_id, start: ""
+    duration: Time = 1
+    plans: list[tuple[Time, StepPlan]] = field(default_factory=list)
+    outcomes: list[StepOutcome] = field(default_factory=list)
+
+    def run(self, plan: StepPlan, now: Time, until: Time | None) -> StepOutcome:
+        tokens, accepted, failures = {}, {}, {}
+        for chunk in plan.chunks:
+            if reason := self.fails(chunk.request_id, chunk.start):
+                failures[chunk.request_id] = reason
+            elif chunk.samples:
+                kept = min(chunk.drafts, self.accepts(chunk.request_id, chunk.start))
+                first = chunk.stop - chunk.drafts
+                tokens[chunk.request_id] = tuple(range(first, first + 1 + kept))
+                accepted[chunk.request_id] = kept
+        outcome = StepOutcome((now + self.duration,), tokens, accepted, failures)
+        self.plans.append((now, plan))
+        self.outcomes.append(outcome)
+        return outcome
+
+
+@dataclass
+class Watched:
+    """An executor that passes everything on to another one and keeps it."""
+
+    inner: Executor
+    seen: list[tuple[Time, StepPlan, StepOutcome]] = field(default_factory=list)
+
+    def run(self, plan: StepPlan, now: Time, until: Time | None) -> StepOutcome:
+        outcome = self.inner.run(plan, now, until)
+        self.seen.append((now, plan, outcome))
+        return outcome
+
+
+moments = st.one_of(
+    st.just(0),
+    st.integers(0, 30),
+    st.floats(0, 30, allow_nan=False).map(lambda moment: round(moment, 3)),
+)
+delays = st.one_of(st.none(), st.none(), st.integers(0, 25), st.sampled_from((0.5, 2.25, 7.1)))
+
+
+@st.composite
+def requests(draw: st.DrawFn, name: str = "r0") -> Request:
+    arrival = draw(moments)
+    deadline, cancel = draw(delays), draw(delays)
+    return ask(
+        name,
+        draw(st.integers(1, 20)),
+        draw(st.integers(1, 25)),
+        arrival,
+        priority=draw(st.integers(0, 2)),
+        deadline=None if deadline is None else arrival + deadline,
+        cancel_at=None if cancel is None else arrival + cancel,
+    )
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> list[Request]:
+    return [draw(requests(f"r{number}")) for number in range(draw(st.integers(1, 10)))]
+
+
+@st.composite
+def policies(draw: st.DrawFn, drafts: bool = False) -> Policy:
+    memory: dict[str, Any] = {
+        "blocks": draw(st.one_of(st.none(), st.integers(3, 30))),
+        "block_tokens": draw(st.sampled_from((1, 2, 4, 16))),
+        "order": draw(st.sampled_from(ORDERS)),
+    }
+    seats = draw(st.integers(1, 5))
+    if not drafts and draw(st.integers(0, 3)) == 0:
+        return Static(seats=seats, timeout=draw(st.sampled_from((0, 2.5, 3))), **memory)
+    room = draw(st.one_of(st.none(), st.integers(0, 20)))
+    return Continuous(
+        seats=seats,
+        token_budget=None if room is None else seats + room,
+        chunked_prefill=draw(st.booleans()),
+        preemption=draw(st.sampled_from(("recompute", "recompute", "never"))),
+        patience=draw(st.sampled_from((0, 1, 16))),
+        draft_tokens=draw(st.integers(1, 4)) if drafts else 0,
+        **memory,
+    )
+
+
+cost_models = st.sampled_from(
+    (
+        CostModel.equal_steps(),
+        CostModel.affine(1, 0.1, 0.01, 0.001),
+        CostModel.affine(Fraction(1, 3), Fraction(1, 7), Fraction(1, 10), Fraction(1, 100)),
+        CostModel.table({1: 1, 8: 1.7, 1000: 90.1}),
+        CostModel.table({0: 0.5, 2: 1.1, 20: 2.3}, by="decode_sequences", padded=True),
+    )
+)
+
+
+@st.composite
+def scripted(draw: st.DrawFn, failing: bool = False) -> Scripted:
+    """An executor whose answers depend on the request and the position only."""
+    keep = draw(st.integers(0, 5))
+    salt = draw(st.integers(0, 6))
+
+    def accepts(request_id: str, start: int) -> int:
+        return (int(request_id[1:]) * 5 + start * 3 + salt) % (keep + 1)
+
+    def fails(request_id: str, start: int) -> str:
+        return "out of luck" if failing and (int(request_id[1:]) + start + salt) % 23 == 5 else ""
+
+    return Scripted(accepts, fails, draw(st.sampled_from((1, 0.25, Fraction(2, 3)))))

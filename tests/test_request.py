@@ -1,0 +1,79 @@
+"""What a request refuses, and what a sequence knows about its tokens."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from lab.request import Request, Sequence
+
+WHOLE: dict[str, Any] = {"id": "A", "prompt": range(4), "max_tokens": 3}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"prompt": ()}, "request 'A': the prompt must hold at least 1 token, got 0"),
+        ({"max_tokens": 0}, "request 'A': max_tokens must be at least 1, got 0"),
+        ({"max_tokens": -3}, "request 'A': max_tokens must be at least 1, got -3"),
+        ({"arrival": -1}, "request 'A': the arrival must not be before 0, got -1"),
+        (
+            {"arrival": float("inf")},
+            "request 'A': the arrival must be a finite number, got inf",
+        ),
+        (
+            {"arrival": float("nan")},
+            "request 'A': the arrival must be a finite number, got nan",
+        ),
+        (
+            {"arrival": 5, "deadline": 4},
+            "request 'A': deadline must not be before its arrival, got 4 < 5",
+        ),
+        (
+            {"arrival": Fraction(1, 3), "cancel_at": Fraction(1, 4)},
+            "request 'A': cancel_at must not be before its arrival, got 1/4 < 1/3",
+        ),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_a_request_that_makes_no_sense_is_refused_with_rule_and_numbers(
+    wrong: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError) as caught:
+        Request(**(WHOLE | wrong))
+    assert str(caught.value) == message
+
+
+def test_the_smallest_request_is_one_token_for_one_token() -> None:
+    request = Request(id="A", prompt=(7,), max_tokens=1, deadline=0, cancel_at=0)
+    assert (request.prompt_tokens, request.max_computed) == (1, 1)
+
+
+def test_the_last_token_of_an_answer_is_only_read() -> None:
+    assert Request(**WHOLE).max_computed == 4 + 3 - 1
+
+
+def test_a_request_never_changes() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Request(**WHOLE).max_tokens = 4  # type: ignore[misc]
+
+
+def test_a_sequence_begins_with_its_prompt_and_nothing_computed() -> None:
+    sequence = Sequence(Request(**WHOLE), number=0, rank=(0,))
+    assert (sequence.tokens, sequence.computed, sequence.missing, sequence.limit) == (4, 0, 4, 7)
+
+
+def test_a_decode_misses_one_token_and_a_restart_misses_all() -> None:
+    sequence = Sequence(Request(**WHOLE), number=0, rank=(0,))
+    sequence.computed, sequence.tokens = 4, 5
+    assert sequence.missing == 1
+    sequence.computed = 0
+    assert sequence.missing == 5
+
+
+def test_two_sequences_of_equal_requests_are_not_the_same() -> None:
+    one, other = (Sequence(Request(**WHOLE), number=0, rank=(0,)) for _ in range(2))
+    assert one != other

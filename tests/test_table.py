@@ -1,0 +1,108 @@
+"""Tables: the same rows as text, as HTML and as mappings."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from lab.ledgers.table import Table, show
+
+MIXED = Table(
+    ("request", "TPOT", "share"),
+    (("A", 50, Fraction(1, 3)), ("long name", None, Fraction(1))),
+    "times in ms",
+    ("a note",),
+)
+
+
+def test_numbers_stand_right_and_words_left() -> None:
+    assert repr(MIXED).splitlines() == [
+        "times in ms",
+        "request    TPOT  share",
+        "---------  ----  -----",
+        "A            50    1/3",
+        "long name     –      1",
+        "a note",
+    ]
+
+
+def test_no_line_ends_in_blanks() -> None:
+    table = Table(("n", "status"), ((1, "ok"), (2, "cancelled")))
+    assert [line for line in repr(table).splitlines() if line != line.rstrip()] == []
+
+
+def test_a_table_without_caption_and_notes_begins_with_its_columns() -> None:
+    assert repr(Table(("n",), ((1,),))) == "n\n-\n1"
+
+
+def test_a_table_without_rows_still_shows_its_columns() -> None:
+    assert repr(Table(("n", "mean"), ())) == "n  mean\n-  ----"
+
+
+def test_rows_are_read_by_the_names_of_their_columns() -> None:
+    assert next(iter(MIXED)) == {"request": "A", "TPOT": 50, "share": Fraction(1, 3)}
+    assert [row["TPOT"] for row in MIXED] == [50, None]
+    assert len(MIXED) == 2
+
+
+def test_html_has_the_cells_and_says_missing_as_a_dash() -> None:
+    assert MIXED._repr_html_() == (
+        '<div class="ledger"><table><caption>times in ms</caption><thead><tr>'
+        '<th scope="col">request</th><th scope="col">TPOT</th><th scope="col">share</th>'
+        "</tr></thead><tbody><tr><td>A</td><td>50</td><td>1/3</td></tr>"
+        "<tr><td>long name</td><td>–</td><td>1</td></tr></tbody></table><p>a note</p></div>"
+    )
+
+
+def test_html_without_caption_and_notes_has_neither() -> None:
+    html = Table(("n",), ((1,),))._repr_html_()
+    assert "caption" not in html
+    assert "<p>" not in html
+
+
+def test_html_escapes_whatever_a_user_may_have_named() -> None:
+    evil = '<script>"&'
+    html = Table((evil,), ((evil,),), evil, (evil,))._repr_html_()
+    assert "<script>" not in html
+    assert html.count("&lt;script&gt;&quot;&amp;") == 4
+
+
+def test_a_row_of_another_length_is_an_error() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        repr(Table(("a", "b"), ((1,),)))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "–"),
+        (0, "0"),
+        (0.0, "0"),
+        (40, "40"),
+        (1234567, "1234567"),
+        (-3, "-3"),
+        (True, "yes"),
+        (False, "no"),
+        (Fraction(1, 3), "1/3"),
+        (Fraction(-80, 3), "-80/3"),
+        (Fraction(30), "30"),
+        (Fraction(1, 1000), "1/1000"),
+        (Fraction(1, 1001), "0.000999"),
+        (Fraction(1, 9000), "0.0001111"),
+        (0.0123456, "0.01235"),
+        (16.6666, "16.67"),
+        (9999.4, "9999"),
+        (9999.6, "10000"),
+        (-9999.6, "-10000"),
+        (123456.7, "123457"),
+        (1e-9, "1e-09"),
+        (float("inf"), "inf"),
+        (float("nan"), "nan"),
+        ((1, None, Fraction(1, 2)), "1, –, 1/2"),
+        ([40, 40], "40, 40"),
+        ((), ""),
+        ("words", "words"),
+    ],
+)
+def test_a_value_is_shown_as_a_reader_expects_it(value: Any, shown: str) -> None:
+    assert show(value) == shown
