@@ -19,7 +19,7 @@ book: site  ## build the book and serve it on this machine
 
 site: $(READY)  ## build the book into _build/html
 	@echo "Building the site (the chapters run afresh)"
-	@rm -rf _build/.jupyter_cache
+	@rm -rf _build
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/jupyter-book build . -q -W -n --keep-going
 	@touch $(SITE)/.nojekyll
 	@echo "The site is in $(SITE): copy that folder to any web host"

@@ -34,6 +34,7 @@ _WHERE = {
     "latency": "lab.ledgers.latency",
     "load": "lab.trace_json",
     "model": "lab.ledgers.sizes",
+    "occupancy": "lab.ledgers.occupancy",
     "percentile": "lab.ledgers.latency",
     "save": "lab.trace_json",
     "save_perfetto": "lab.perfetto",

@@ -14,6 +14,7 @@ from lab.ledgers.goodput import goodput as goodput
 from lab.ledgers.latency import latency as latency
 from lab.ledgers.latency import percentile as percentile
 from lab.ledgers.money import cost as cost
+from lab.ledgers.occupancy import occupancy as occupancy
 from lab.ledgers.sizes import device as device
 from lab.ledgers.sizes import model as model
 from lab.ledgers.throughput import throughput as throughput

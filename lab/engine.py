@@ -59,8 +59,8 @@ class Engine:
     def step(self, next_arrival: Time | None = None) -> None:
         """Plan, run, let time pass, commit, record; or wait, if there is nothing to run.
 
-        Raises `Stuck` if there is nothing to wait for either. An error in the executor is passed
-        on, after the blocks that the plan had reserved are free again.
+        Raises `Stuck` if there is nothing to wait for either. An error in the executor, or in what
+        it answers, is passed on after the blocks that the plan had reserved are free again.
         """
         now = self.clock.now()
         plan = self.scheduler.plan(now)
@@ -72,11 +72,11 @@ class Engine:
             return
         try:
             outcome = self.executor.run(plan, now, until)
+            self.clock.wait_until(outcome.ends[-1])
+            done, events = self.scheduler.commit(plan, outcome)
         except BaseException:
             self.scheduler.abandon(plan)
             raise
-        self.clock.wait_until(outcome.ends[-1])
-        done, events = self.scheduler.commit(plan, outcome)
         self.trace.record(done, now, outcome)
         if events:
             self.trace.note(events, outcome.ends[-1])

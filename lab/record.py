@@ -48,6 +48,7 @@ class Run:
         """Whether `chunk`, computed in `step`, is one more of these decodes."""
         return (
             self.first + self.count == step
+            and self.start + self.count == chunk.start
             and self.kind == "decode"
             and not self.drafts
             and not chunk.drafts

@@ -45,7 +45,7 @@ class Request:
             )
         if not math.isfinite(self.arrival):
             raise ValueError(
-                f"request {self.id!r}: the arrival must be a finite number, got {self.arrival}"
+                f"request {self.id!r}: arrival must be a finite number, got {self.arrival}"
             )
         if self.arrival < 0:
             raise ValueError(

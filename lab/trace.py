@@ -183,9 +183,9 @@ class Trace:
             record = self._records[event.request_id]
             self._close(event.request_id)
             if event.kind == "left" or event.kind == "preempted":
-                if record.stays:  # a plan that was abandoned gave a seat and left no trace of it
+                stay = record.stays[-1] if record.stays else None
+                if stay and stay.stop is None:  # an abandoned plan gives seats and leaves no trace
                     preempted = event.kind == "preempted"
-                    stay = record.stays[-1]
                     record.stays[-1] = stay._replace(stop=self.num_steps, preempted=preempted)
             else:
                 record.status, record.reason, record.end = event.kind, event.reason, now

@@ -22,11 +22,11 @@ WHOLE: dict[str, Any] = {"id": "A", "prompt": range(4), "max_tokens": 3}
         ({"arrival": -1}, "request 'A': the arrival must not be before 0, got -1"),
         (
             {"arrival": float("inf")},
-            "request 'A': the arrival must be a finite number, got inf",
+            "request 'A': arrival must be a finite number, got inf",
         ),
         (
             {"arrival": float("nan")},
-            "request 'A': the arrival must be a finite number, got nan",
+            "request 'A': arrival must be a finite number, got nan",
         ),
         (
             {"arrival": 5, "deadline": 4},

@@ -358,13 +358,23 @@ def test_a_prefill_is_promised_the_blocks_of_its_whole_prompt() -> None:
     assert started(served([low, high], policy)) == ["A", "B"]
 
 
-def test_of_two_prefills_that_wait_for_each_other_the_last_gives_up_its_blocks() -> None:
-    """The decode of D takes the block that B still needs; then A, who is first, takes it all."""
-    asked = [ask("A", 8, 1, priority=1, arrival=1), ask("B", 8, 1, arrival=1), ask("D", 3, 4, priority=2)]
-    policy = Continuous(seats=3, token_budget=5, blocks=5, block_tokens=4, order="priority")
-    trace = served(asked, policy)
-    print(trace.timeline())
-    assert trace.timeline() == []
+def test_a_prefill_whose_blocks_the_decodes_took_stands_still_and_then_starts_over() -> None:
+    asked = [ask("A", 3, 9), ask("B", 12, 1, arrival=1)]
+    trace = served(asked, Continuous(seats=2, token_budget=5, blocks=4, block_tokens=4))
+    assert trace.timeline() == [
+        "0-1  A[0:3)",
+        "1-2  A[3:4) B[0:4)",
+        "2-3  A[4:5) B[4:8)",  # that was the last block
+        "3-4  A[5:6)",
+        "4-5  A[6:7)",
+        "5-6  A[7:8)",
+        "6-7  A[8:9)",  # A needs a third block, and B gives back two
+        "7-8  A[9:10)",
+        "8-9  A[10:11)",
+        "9-10  B[0:5)",
+        "10-11  B[5:10)",
+        "11-12  B[10:12)",
+    ]
 
 
 def test_with_preemption_never_a_request_waits_for_room_for_its_longest_answer() -> None:
@@ -516,13 +526,6 @@ def test_an_id_that_is_taken_is_an_error_even_after_its_request_has_ended() -> N
 
 def seat_of_each(scheduler: Scheduler) -> dict[str, int]:
     return {sequence.request.id: sequence.seat for sequence in scheduler.running}
-
-
-STATES = {
-    "waiting": (1, 0, None),
-    "prefilling": (0, 1, 4),
-    "decoding": (0, 3, 9),
-}
 
 
 @pytest.mark.parametrize("way", ["Engine.cancel", "cancel_at", "deadline"])
@@ -690,11 +693,14 @@ def test_drafts_take_only_the_budget_that_nobody_else_needs() -> None:
 
 def test_drafts_take_only_blocks_that_are_free() -> None:
     executor = Scripted(accepts=lambda request_id, start: 9)
-    asked = [ask("A", 2, 5), ask("B", 2, 2)]
-    policy = Continuous(seats=2, blocks=3, block_tokens=2, draft_tokens=4)
-    executor = Scripted(accepts=lambda request_id, start: 9)
+    asked = [ask("A", 2, 5), ask("B", 3, 2)]
+    policy = Continuous(seats=2, blocks=4, block_tokens=2, draft_tokens=4)
     trace = served(asked, policy, executor, repeats=False)
-    assert trace.timeline()[:2] == ["0-1  A[0:2) B[0:2)", "1-2  A[2:4)"]
+    assert trace.timeline() == [
+        "0-1  A[0:2) B[0:3)",
+        "1-2  A[2:4) B[3:4)",  # the last free block has room for one guess
+        "2-3  A[4:6)",
+    ]
 
 
 def test_with_drafts_decodes_are_written_out_even_with_repeats() -> None:
@@ -741,7 +747,7 @@ def test_a_member_of_a_static_batch_that_failed_keeps_its_seat() -> None:
 
 def test_a_draft_check_that_fails_gives_everything_back() -> None:
     executor = Scripted(fails=lambda request_id, start: "NaN" if start == 4 else "")
-    policy = Continuous(draft_tokens=3, blocks=4, block_tokens=2)
+    policy = Continuous(draft_tokens=3, blocks=6, block_tokens=2)
     trace = served([ask("A", 4, 8)], policy, executor, repeats=False)
     assert trace["A"].output == [4]
     assert trace.token_times("A") == [1]

@@ -1,7 +1,6 @@
 """Public trace files: small files written here for every rule, the real ones where they exist."""
 
 import math
-import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -350,15 +349,3 @@ def test_block_hashes_of_the_mooncake_conversations() -> None:
             assert before.setdefault(hash_id, last) == last, "a hash covers what stands before it"
     assert (ids, full_blocks, len(seen)) == (288_500, 276_491, 182_790)
     assert round(hits / ids, 3) == 0.366
-
-
-def test_the_azure_conversations_are_read_in_a_blink() -> None:
-    path = real("AzureLLMInferenceTrace_conv.csv")
-    best_s = min(_seconds_to_read(path) for _ in range(3))
-    assert best_s < 0.3
-
-
-def _seconds_to_read(path: Path) -> float:
-    start = time.process_time()
-    Workload.read(path)
-    return time.process_time() - start

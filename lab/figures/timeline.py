@@ -98,7 +98,7 @@ def _caption(step: Step, trace: Trace) -> str:
         )
     parts = [f"{deed}: {', '.join(who)}" for deed, who in told.items()]
     for record in trace.requests:
-        if record.end == step.end and record.runs:
+        if record.end is not None and step.start < record.end <= step.end:
             parts.append(f"{record.id} {record.status}")
         for stay in record.stays:
             if stay.preempted and stay.stop == step.number:
@@ -209,8 +209,12 @@ def _told(trace: Trace, at: Time) -> str:
 
 
 def _summary(trace: Trace) -> str:
-    ends = [r for r in trace.requests if r.end is not None]
-    return "ends: " + ", ".join(f"{r.id} {moment(r.end or 0, trace.unit)}" for r in ends)
+    ends = [
+        f"{r.id} {'' if r.status == 'finished' else f'{r.status} '}{moment(r.end, trace.unit)}"
+        for r in trace.requests
+        if r.end is not None
+    ]
+    return f"ends: {', '.join(ends)}"
 
 
 def _conditions(trace: Trace) -> str:

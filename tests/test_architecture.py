@@ -1,0 +1,242 @@
+"""The import direction is a test, not a wish."""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import lab
+
+ROOT = Path(__file__).parents[1]
+LAB = ROOT / "lab"
+FILES = sorted(path.relative_to(LAB).as_posix() for path in LAB.rglob("*.py"))
+
+# Who may import whom. A row may name only rows above it, so there can be no circle between them.
+ALLOWED = {
+    # what was asked
+    "request": set(),
+    "draws": set(),
+    "trace_files": {"request"},
+    "workload": {"request", "draws", "trace_files"},
+    # what is decided, and what came of it
+    "plan": {"request"},
+    "record": {"request", "plan"},
+    "trace_check": {"request", "record"},
+    "trace": {"request", "plan", "record", "trace_check"},
+    "trace_json": {"request", "record", "trace"},
+    "perfetto": {"request", "record", "trace"},
+    # what a trace says: nothing here knows who made it
+    "worked_numbers": set(),
+    "ledgers": {"request", "plan", "record", "trace"},
+    "figures": {"request", "plan", "record", "trace", "ledgers"},
+    # who decides: nothing here knows who computes
+    "kv_blocks": set(),
+    "policy": {"request"},
+    "decode_group": {"request", "plan"},
+    "scheduler": {"request", "plan", "kv_blocks", "policy", "decode_group"},
+    # who computes: nothing here knows who decided
+    "executors": {"request", "plan", "trace", "ledgers"},
+    # the one loop, and its parts put together
+    "clock": {"request"},
+    "engine": {"request", "plan", "trace", "clock", "scheduler"},
+    "run": {
+        *("request", "workload", "record", "trace", "policy", "scheduler"),
+        *("executors", "clock", "engine"),
+    },
+    "doctor": set(),
+    "__main__": {
+        *("workload", "trace", "trace_json", "perfetto", "worked_numbers", "ledgers", "figures"),
+        *("policy", "executors", "clock", "run", "doctor"),
+    },
+}
+CORE = set(sys.stdlib_module_names) | {"lab"}
+
+
+def source(file: str) -> str:
+    return (LAB / file).read_text(encoding="utf-8")
+
+
+def row_of(file: str) -> str:
+    """The row of ALLOWED that a file or a module stands in: its package, or its own name."""
+    return file.split("/")[0].removesuffix(".py")
+
+
+def imported(text: str) -> Iterator[str]:
+    """Every module that a file imports, wherever the import stands."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield "." * node.level + (node.module or "")
+
+
+def faults(file: str, text: str) -> list[str]:
+    """What is wrong with the imports of a file, in words."""
+    row = row_of(file)
+    if row == "__init__":
+        row, allowed = "lab", set[str]()
+    else:
+        allowed = {row, *ALLOWED[row]}
+    wrong_way = (fault for module in imported(text) for fault in _wrong_way(row, allowed, module))
+    return [*wrong_way, *_hidden(row, text)]
+
+
+def _wrong_way(row: str, allowed: set[str], module: str) -> Iterator[str]:
+    if module.startswith("."):
+        yield f"{module} is relative: write lab. and the rest"
+        return
+    top, *rest = module.split(".")
+    if top not in CORE:
+        yield f"{module} is not in the standard library"
+    if top == "lab" and (not rest or rest[0] not in allowed):
+        yield f"{row} may not import {module}"
+    if top == "time" and row != "clock":
+        yield "time is read in clock.py and nowhere else"
+
+
+def _hidden(row: str, text: str) -> Iterator[str]:
+    """Imports that are not at the top of the file, and words that would hide one."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom) and node not in tree.body:
+            yield f"line {node.lineno}: the import is not at the top"
+    for word in ("TYPE_CHECKING", "__import__", "exec", "eval"):
+        if word in _names(tree):
+            yield f"{word}: an import in hiding"
+    if "import_module" in _names(tree) and row != "lab":
+        yield "import_module: only lab/__init__.py looks names up late"
+
+
+def _names(tree: ast.Module) -> set[str]:
+    """Every name that a file uses or imports."""
+    found = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name):
+                found.add(name)
+    return found
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_imports_point_one_way(file: str) -> None:
+    assert faults(file, source(file)) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "fault"),
+    [
+        ("plan.py", "from lab.scheduler import Scheduler", "plan may not import lab.scheduler"),
+        ("plan.py", "import lab.trace", "plan may not import lab.trace"),
+        ("plan.py", "import lab", "plan may not import lab"),
+        ("scheduler.py", "from lab.executors.cost_model import A", "scheduler may not import"),
+        ("executors/new.py", "from lab.scheduler import A", "executors may not import"),
+        ("ledgers/new.py", "from lab.figures.scene import A", "ledgers may not import"),
+        ("figures/new.py", "from lab.engine import A", "figures may not import"),
+        ("trace.py", "from .plan import StepPlan", ".plan is relative"),
+        ("plan.py", "import torch", "torch is not in the standard library"),
+        ("plan.py", "from numpy.random import rng", "numpy.random is not in the standard"),
+        ("__init__.py", "from lab.trace import Trace", "lab may not import lab.trace"),
+        ("engine.py", "import time", "time is read in clock.py"),
+        ("engine.py", "from time import sleep", "time is read in clock.py"),
+        ("run.py", "def f():\n    import json", "line 2: the import is not at the top"),
+        ("run.py", "try:\n    import json\nexcept E: pass", "line 2: the import is not at the top"),
+        ("run.py", "from typing import TYPE_CHECKING", "TYPE_CHECKING: an import in hiding"),
+        ("run.py", "import typing\nif typing.TYPE_CHECKING: pass", "TYPE_CHECKING: an import"),
+        ("run.py", "from importlib import import_module", "import_module: only lab/__init__.py"),
+        ("run.py", "x = __import__('json')", "__import__: an import in hiding"),
+    ],
+)
+def test_an_import_against_the_rules_would_be_found(file: str, text: str, fault: str) -> None:
+    assert any(fault in found for found in faults(file, text))
+
+
+def test_every_file_has_a_row_and_every_row_a_file() -> None:
+    assert {row_of(file) for file in FILES} == {"__init__", *ALLOWED}
+
+
+def test_a_row_names_only_rows_above_it() -> None:
+    above: set[str] = set()
+    for row, allowed in ALLOWED.items():
+        assert allowed <= above, f"{row} may not reach down to {allowed - above}"
+        above.add(row)
+
+
+def test_every_permission_is_used() -> None:
+    used: dict[str, set[str]] = {row: set() for row in ALLOWED}
+    for file in FILES:
+        if file != "__init__.py":
+            targets = (m.split(".")[1] for m in imported(source(file)) if m.startswith("lab."))
+            used[row_of(file)].update(targets)
+    for row, allowed in ALLOWED.items():
+        assert allowed - used[row] <= {"request"}, f"{row} does not need them all"
+
+
+def test_no_two_files_import_each_other_by_any_way_round() -> None:
+    known = {f"lab.{f.removesuffix('.py').replace('/', '.')}": f for f in FILES}
+    needs = {file: {known[m] for m in imported(source(file)) if m in known} for file in FILES}
+    while free := [file for file, others in needs.items() if not others]:
+        for file in free:
+            del needs[file]
+        for others in needs.values():
+            others.difference_update(free)
+    assert needs == {}
+
+
+def test_lab_itself_imports_nothing_early_and_looks_names_up_in_one_place() -> None:
+    text = source("__init__.py")
+    assert set(imported(text)) <= {"__future__", "importlib"}
+    late = [
+        function.name
+        for function in ast.walk(ast.parse(text))
+        if isinstance(function, ast.FunctionDef) and "import_module(" in ast.unparse(function)
+    ]
+    assert late == ["__getattr__"]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_module_begins_with_a_sentence_that_says_what_it_is_for(file: str) -> None:
+    tree = ast.parse(source(file))
+    if tree.body:
+        docstring = ast.get_docstring(tree)
+        assert docstring, f"lab/{file} has no docstring"
+        assert re.match(r"[A-Z`].*?\.(\s|$)", docstring, re.DOTALL), f"lab/{file}: no sentence"
+
+
+# The table of public names
+
+
+def names_in_stub() -> dict[str, str]:
+    """Where the stub says that each public name lives."""
+    found = {}
+    for node in ast.parse(source("__init__.pyi")).body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                assert alias.asname == alias.name, f"{alias.name} is not exported by the stub"
+                found[alias.name] = str(node.module)
+    return found
+
+
+def test_the_stub_names_the_same_things_in_the_same_places() -> None:
+    assert names_in_stub() == lab._WHERE  # type: ignore[attr-defined]
+
+
+def test_all_is_the_table_and_the_version() -> None:
+    assert sorted(lab.__all__) == sorted(["__version__", *names_in_stub()])
+    assert dir(lab) == sorted(lab.__all__)
+    assert len(set(lab.__all__)) == len(lab.__all__)
+    assert isinstance(lab.__version__, str)
+
+
+@pytest.mark.parametrize("name", sorted(names_in_stub()))
+def test_every_public_name_resolves_to_the_thing_of_its_module(name: str) -> None:
+    thing = getattr(lab, name)
+    assert thing is getattr(sys.modules[names_in_stub()[name]], name)
+    assert getattr(thing, "__module__", names_in_stub()[name]).startswith("lab.")
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'lab' has no attribute 'simulator'"):
+        lab.simulator  # type: ignore[attr-defined]  # noqa: B018
