@@ -5,6 +5,7 @@ PORT   ?= 8000
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready-$(shell cat requirements.txt pyproject.toml | cksum | cut -d' ' -f1)
 SITE   := _build/html
+ROOT   := $(if $(filter 0,$(shell id -u)),--allow-root)  # as in a container
 
 export PYTHONDONTWRITEBYTECODE ?= 1
 
@@ -31,7 +32,7 @@ test: check  ## all checks: style, types, unit tests, every saved number of the 
 	@$(BIN)/python -m pytest --nbval --nbval-sanitize-with tests/nbval.cfg -q chapters
 
 lab: $(READY)  ## open the chapters in JupyterLab
-	@$(BIN)/jupyter lab chapters
+	@$(BIN)/jupyter lab $(ROOT) chapters
 
 check: $(READY)  ## style and types
 	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q . && $(BIN)/mypy --no-error-summary

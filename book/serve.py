@@ -29,7 +29,9 @@ def server(folder: Path, port: int) -> http.server.ThreadingHTTPServer:
             return http.server.ThreadingHTTPServer(("127.0.0.1", number), handler)
         except OSError:
             continue
-    raise SystemExit(f"Ports {port} to {port + 19} are taken. Name another one: make book PORT=9000")
+    raise SystemExit(
+        f"Ports {port} to {port + 19} are taken. Name another one: make book PORT=9000"
+    )
 
 
 def main() -> None:

@@ -44,7 +44,7 @@ _WHERE = {
     "worked": "lab.worked_numbers",
 }
 
-__all__ = ["__version__", *_WHERE]  # noqa: PLE0604 - the names come from the table above
+__all__ = ["__version__", *_WHERE]
 
 
 def __getattr__(name: str) -> object:

@@ -58,14 +58,14 @@ def _simulate(options: argparse.Namespace) -> None:
 
 
 def _print_ledgers(trace: Trace, contract: Contract | None, price: float | None) -> None:
-    short = trace.num_steps <= MOST_STEPS and len(trace) <= 12
-    print(f"\n{timeline(trace) if short else load_chart(trace)}")
-    print(f"\n{latency(trace).summary()}")
     refused = [record for record in trace.requests if record.status == "refused"]
     for record in refused[:3]:
         print(f"  refused: {record.reason}")
     if len(refused) == len(trace):
-        raise ValueError("every request was refused, so there is nothing to account for")
+        raise ValueError(f"all {len(trace)} requests were refused: there is nothing to account for")
+    short = trace.num_steps <= MOST_STEPS and len(trace) <= 12
+    print(f"\n{timeline(trace) if short else load_chart(trace)}")
+    print(f"\n{latency(trace).summary()}")
     print(f"\n{throughput(trace)}")
     if contract is not None:
         print(f"\n{goodput(trace, contract)}")
@@ -186,9 +186,7 @@ def _add_policy(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_costs(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--model", default="llama-3-8b", help=f"one of {', '.join(known_models())}"
-    )
+    group.add_argument("--model", default="llama-3-8b", help=f"one of {', '.join(known_models())}")
     group.add_argument("--device", default="h100", help=f"one of {', '.join(known_devices())}")
     group.add_argument(
         "--affine", type=float, nargs=4, metavar=("A", "B", "C", "D"),

@@ -1,4 +1,4 @@
-"""The running decodes, which all move on by one token a step: nothing is done for them one by one."""
+"""The running decodes, which all move on by one token a step, without a look at each of them."""
 
 from __future__ import annotations
 
@@ -96,4 +96,3 @@ class DecodeGroup:
 
 def _done_after(sequence: Sequence, pace: int) -> int:
     return sequence.limit - 1 - pace
-

@@ -6,7 +6,6 @@ import importlib.metadata
 import os
 import platform
 import shutil
-import sys
 
 _NEEDED_FOR = {
     "torch": "the live engine",
@@ -27,10 +26,7 @@ def report() -> str:
 
 
 def _python() -> str:
-    found = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
-    if sys.version_info < (3, 11):
-        return f"{found}: too old, install Python 3.11 or newer"
-    return found
+    return f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
 
 
 def _package(name: str) -> str:

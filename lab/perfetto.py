@@ -54,8 +54,7 @@ def _request(record: Record, number: int, trace: Trace, scale: float) -> Iterato
             "ts": float(times[0]) * scale,
         }  # fmt: skip
     for run in record.runs:
-        assert trace.starts is not None and trace.ends is not None
-        start, stop = trace.starts[run.first], trace.ends[run.stop - 1]
+        start, stop = (trace.starts or [])[run.first], (trace.ends or [])[run.stop - 1]
         positions = f"[{run.start}, {run.reached})"
         args = {"positions": positions, "steps": run.count, "blocks added": len(run.blocks)}
         yield _slice(f"{record.id} {run.kind}", _ENGINE, run.seat, start, stop, scale, args)
@@ -86,6 +85,8 @@ def _counters(trace: Trace, scale: float) -> Iterator[dict[str, Any]]:
         if used != before:
             yield _counter("KV blocks", start, used, scale)
             before = used
+    if before and all(record.end is not None for record in trace.requests):
+        yield _counter("KV blocks", trace.last, 0, scale)
 
 
 def _counter(name: str, moment: Time, value: int, scale: float) -> dict[str, Any]:

@@ -58,9 +58,7 @@ class Continuous:
                 f"token a step: got {self.token_budget} < {self.seats}"
             )
         if self.preemption not in ("recompute", "never"):
-            raise ValueError(
-                f"preemption must be 'recompute' or 'never', got {self.preemption!r}"
-            )
+            raise ValueError(f"preemption must be 'recompute' or 'never', got {self.preemption!r}")
         for name in ("patience", "draft_tokens"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")

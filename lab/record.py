@@ -11,6 +11,8 @@ from lab.plan import Chunk, Ending
 from lab.request import Request, Time
 
 Kind = Literal["prefill", "decode", "recompute"]
+
+
 @dataclass(slots=True)
 class Run:
     """One request in `count` successive steps, from step `first` on.

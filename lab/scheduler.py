@@ -46,7 +46,9 @@ class Scheduler:
         self._joins_group = repeats and not policy.draft_tokens
         self._step = 0
         self._sequences: dict[str, Sequence] = {}
-        self._waiting: list[tuple[tuple[Time, ...], Sequence]] = []  # a heap; the ended drop out late
+        self._waiting: list[
+            tuple[tuple[Time, ...], Sequence]
+        ] = []  # a heap; the ended drop out late
         self._num_waiting = 0
         self._free_seats = list(range(policy.seats))  # a heap: the lowest seat is given first
         self._give_up: list[tuple[Time, int, Ending, Sequence]] = []  # a heap of moments
@@ -71,7 +73,7 @@ class Scheduler:
         return sorted((s for _, s in self._waiting if not s.ended), key=_by_rank)
 
     def add(self, request: Request) -> None:
-        """Take a request in, or raise: ValueError if its id is taken, Refused if it can never run."""
+        """Take a request in. Raises ValueError if its id is taken, Refused if it can never run."""
         if request.id in self._sequences:
             raise ValueError(f"request {request.id!r} was added already; ids must be unique")
         self._check_limits(request)
@@ -115,9 +117,9 @@ class Scheduler:
         chunks = self._decodes()
         budget = (self.policy.token_budget or _NO_LIMIT) - len(self._group) - len(chunks)
         budget -= self._prefills(chunks, budget, preempted)
-        opens = None
-        if self._num_waiting and not preempted:
-            opens, budget = self._admit(chunks, budget, now)
+        is_open, opens = self._door(now)
+        if is_open and not preempted:
+            budget = self._admit(chunks, budget)
         if self.policy.draft_tokens:
             chunks = self._with_drafts(chunks, budget)
         repeat = 1
@@ -241,21 +243,22 @@ class Scheduler:
                 taken += count
         return taken
 
-    def _admit(self, chunks: list[Chunk], budget: int, now: Time) -> tuple[Time | None, int]:
+    def _door(self, now: Time) -> tuple[bool, Time | None]:
+        """Whether anybody may be admitted now, and if not, from which moment on, where one moment
+        decides that."""
+        if not self._num_waiting or not isinstance(self.policy, Static):
+            return bool(self._num_waiting and self._free_seats), None
+        if self.running:
+            return False, None
+        oldest = min(s.request.arrival for _, s in self._waiting if not s.ended)
+        opens = self.policy.opens(self._num_waiting, oldest)
+        return (True, None) if now >= opens else (False, opens)
+
+    def _admit(self, chunks: list[Chunk], budget: int) -> int:
         """Give seats to those who fit, in order of rank, and append their first chunks.
 
-        Returns the moment at which the gate of a static batch opens, if that is still to come,
-        and what is left of the budget.
+        Returns what is left of the budget.
         """
-        if isinstance(self.policy, Static):
-            if self.running:
-                return None, budget
-            oldest = min(s.request.arrival for _, s in self._waiting if not s.ended)
-            opens = self.policy.opens(self._num_waiting, oldest)
-            if now < opens:
-                return opens, budget
-        if not self._free_seats or budget <= 0:
-            return None, budget
         free = self._free_blocks - self._promised_blocks()
         blocked: list[tuple[tuple[Time, ...], Sequence]] = []
         while self._num_waiting > len(blocked) and self._free_seats and budget > 0 and free > 0:
@@ -277,7 +280,7 @@ class Scheduler:
             free -= need
         for entry in blocked:
             heapq.heappush(self._waiting, entry)
-        return None, budget
+        return budget
 
     def _with_drafts(self, chunks: list[Chunk], budget: int) -> list[Chunk]:
         """Let decodes check guesses too, as far as answers, budget and free blocks allow."""

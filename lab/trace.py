@@ -92,7 +92,9 @@ class Trace:
             if run.delivered == 1:
                 times += self._ends[run.first : run.stop]
             elif run.delivered:
-                times += [end for end in self._ends[run.first : run.stop] for _ in range(run.delivered)]
+                times += [
+                    end for end in self._ends[run.first : run.stop] for _ in range(run.delivered)
+                ]
         return times
 
     def steps(self) -> Iterator[Step]:
@@ -134,7 +136,9 @@ class Trace:
             for step in self.steps()
         ]
 
-    def rows(self, what: Literal["requests", "tokens", "steps"] = "requests") -> list[dict[str, Any]]:
+    def rows(
+        self, what: Literal["requests", "tokens", "steps"] = "requests"
+    ) -> list[dict[str, Any]]:
         """Flat rows for Altair or pandas: one a request, one a delivered token, or one a step."""
         if what == "requests":
             return [_request_row(record) for record in self.requests]
@@ -250,6 +254,7 @@ class Trace:
     @property
     def _ends(self) -> list[Time]:
         return _steps_of(self.ends)
+
 
 def _request_row(record: Record) -> dict[str, Any]:
     return {

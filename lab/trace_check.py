@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 from lab.record import Record, Run
@@ -15,16 +16,19 @@ def problems(
     ends: Sequence[Time] | None,
     settings: Mapping[str, Any],
 ) -> Iterator[str]:
-    """Every contradiction in a trace, in words. What the trace does not have is not checked."""
+    """Every contradiction in a trace, in words. What the trace does not have is not checked, and
+    sums over the steps only where each request agrees with them."""
     records = list(records)
     for record in records:
         yield from _outcome(record)
     if starts is None or ends is None:
         return
-    yield from _clock(starts, ends)
+    found = list(_clock(starts, ends))
     for record in records:
-        for text in _computed(record, ends):
-            yield f"request {record.id!r}: {text}"
+        found += [f"request {record.id!r}: {text}" for text in _computed(record, ends)]
+    if found:
+        yield from found
+        return
     yield from _seats(records, settings.get("seats"))
     yield from _budget(records, len(ends), settings.get("token_budget"))
     if settings.get("blocks") is not None:
@@ -47,7 +51,7 @@ def _outcome(record: Record) -> Iterator[str]:
     moments = [record.arrival, *(record.times or ())]
     if record.end is not None:
         moments.append(record.end)
-    if any(later < earlier for earlier, later in zip(moments, moments[1:], strict=False)):
+    if any(later < earlier for earlier, later in pairwise(moments)):
         yield f"{who}: arrival, deliveries and end must not go back in time: {moments[:8]}"
 
 
@@ -58,7 +62,10 @@ def _clock(starts: Sequence[Time], ends: Sequence[Time]) -> Iterator[str]:
     before: Time = 0
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
         if not before <= start <= end:
-            yield f"step {number} lasts from {start} to {end}, and the one before it ended at {before}"
+            yield (
+                f"step {number} lasts from {start} to {end}, "
+                f"and the one before it ended at {before}"
+            )
         before = end
 
 
@@ -87,9 +94,11 @@ def _computed(record: Record, ends: Sequence[Time]) -> Iterator[str]:
         yield from _run(run, known, failed)
         computed = run.reached
         known += run.delivered * run.count
+    if not record.runs:
+        return
     if record.status == "finished" and record.end != ends[record.runs[-1].stop - 1]:
         yield f"it ended at {record.end}, and its last token came at another moment"
-    if record.runs and ends[record.runs[0].stop - 1] < record.arrival:
+    if ends[record.runs[0].stop - 1] < record.arrival:
         yield "it was computed before it arrived"
 
 
@@ -109,10 +118,15 @@ def _run(run: Run, known: int, failed: bool) -> Iterator[str]:
 def _seats(records: Iterable[Record], num_seats: int | None) -> Iterator[str]:
     """No two requests in one seat at one time."""
     stays = sorted(
-        (stay.first, stay.seat, stay.stop, record.id) for record in records for stay in record.stays
+        (
+            (stay.first, stay.seat, record.id, stay.stop)
+            for record in records
+            for stay in record.stays
+        ),
+        key=lambda row: row[:3],
     )
     taken: dict[int, tuple[int | None, str]] = {}
-    for first, seat, stop, who in stays:
+    for first, seat, who, stop in stays:
         if num_seats is not None and not 0 <= seat < num_seats:
             yield f"request {who!r}: there are {num_seats} seats, and it sat in seat {seat}"
         if seat in taken:
@@ -160,9 +174,9 @@ def _blocks(
     for step in sorted({*added, *given_back}):
         for blocks in given_back.get(step, ()):
             used.difference_update(blocks)
-        for blocks in added.get(step, ()):
-            if not used.isdisjoint(blocks):
-                yield f"step {step} hands out blocks that are in use: {used.intersection(blocks)}"
-            if not 0 <= min(blocks) <= max(blocks) < num_blocks:
-                yield f"step {step} hands out {max(blocks)}, and the pool ends at {num_blocks - 1}"
-            used.update(blocks)
+        for block in chain.from_iterable(added.get(step, ())):
+            if block in used:
+                yield f"step {step} hands out block {block}, which is in use"
+            if not 0 <= block < num_blocks:
+                yield f"step {step} hands out block {block}, and the pool ends at {num_blocks - 1}"
+            used.add(block)

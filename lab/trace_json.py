@@ -78,9 +78,11 @@ def from_json(document: object) -> Trace:
             None if steps is None else _times_in(steps["starts"]),
             None if steps is None else _times_in(steps["ends"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+        trace.check()
+    except TraceError:
+        raise
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise TraceError(f"the document is not a whole trace: {error!r}") from error
-    trace.check()
     return trace
 
 
@@ -116,12 +118,20 @@ def _record_in(row: Mapping[str, Any]) -> Record:
         **plain,
         **times,
         times=None if row["times"] is None else _times_in(row["times"]),
-        stays=[Stay(*stay) for stay in row["stays"]],
-        runs=[Run(*run) for run in row["runs"]],
+        stays=[Stay(*_all_of(stay, 4)) for stay in row["stays"]],
+        runs=[Run(*_all_of(run, 9)) for run in row["runs"]],
     )
 
 
+def _all_of(values: Sequence[Any], count: int) -> Sequence[Any]:
+    if len(values) != count:
+        raise ValueError(f"{count} values are needed, got {list(values)}")
+    return values
+
+
 def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
     return str(value) if isinstance(value, Fraction) else value
 
 

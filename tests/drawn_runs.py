@@ -168,4 +168,5 @@ def scripted(draw: st.DrawFn, failing: bool = False) -> Scripted:
     def fails(request_id: str, start: int) -> str:
         return "out of luck" if failing and (int(request_id[1:]) + start + salt) % 23 == 5 else ""
 
-    return Scripted(accepts, fails, draw(st.sampled_from((1, 0.25, Fraction(2, 3)))))
+    durations: tuple[Time, ...] = (1, 0.25, Fraction(2, 3))
+    return Scripted(accepts, fails, draw(st.sampled_from(durations)))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import Any
 
 import pytest
+from drawn_runs import Watched, ask, cost_models, policies, served, workloads
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drawn_runs import Watched, ask, cost_models, policies, served, workloads
 from lab.executors.cost_model import CostModel, StepShape, shape_of
 from lab.ledgers.sizes import device, model
 from lab.plan import Chunk, Decode, Decodes, StepPlan
@@ -165,11 +166,12 @@ def test_a_roofline_may_be_of_names_or_of_sizes() -> None:
     ids=["equal", "affine b", "affine d", "no rows", "negative row", "by", "too large"],
 )
 def test_a_cost_that_makes_no_sense_is_refused_with_its_number(make: Any, message: str) -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         make()
-    assert str(caught.value) == message
 
 
 def test_a_step_that_the_table_does_not_know_leaves_nothing_reserved() -> None:
-    with pytest.raises(ValueError, match="the table of step times ends at 4 tokens, and a step has 5"):
+    with pytest.raises(
+        ValueError, match="the table of step times ends at 4 tokens, and a step has 5"
+    ):
         served([ask("A", 5, 1)], Continuous(blocks=9), CostModel.table({4: 1}))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from drawn_runs import ask
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drawn_runs import ask
 from lab.decode_group import DecodeGroup
 from lab.plan import Decode, Decodes
 from lab.request import Sequence
@@ -54,7 +54,9 @@ def test_a_member_begins_a_block_when_its_position_is_a_multiple_of_the_block(pr
     group = DecodeGroup(block_tokens=4)
     group.join(prefilled("A", prompt, 20, seat=0), step=7)
     needy = [step for step in range(7, 20) if group.in_need(step)]
-    assert [prompt + step - 7 for step in needy] == [p for p in range(prompt, prompt + 13) if p % 4 == 0]
+    assert [prompt + step - 7 for step in needy] == [
+        p for p in range(prompt, prompt + 13) if p % 4 == 0
+    ]
     assert [step for step, _ in group.needs(7, 20)] == needy
 
 
@@ -111,7 +113,9 @@ def test_the_group_agrees_with_members_that_are_counted_one_by_one(
     sequences = [prefilled(f"r{i}", p, n, seat=i) for i, (p, n, _) in enumerate(members)]
     position: dict[Sequence, int] = {}
     for step in range(20):
-        for sequence, (prompt, _, joins), leaves_at in zip(sequences, members, leaves, strict=False):
+        for sequence, (prompt, _, joins), leaves_at in zip(
+            sequences, members, leaves, strict=False
+        ):
             if step == joins:
                 group.join(sequence, step)
                 position[sequence] = prompt

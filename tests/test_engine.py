@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from drawn_runs import (
     Scripted,
     Watched,
@@ -21,6 +19,9 @@ from drawn_runs import (
     served,
     workloads,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from lab.clock import VirtualClock, WallClock
 from lab.engine import Engine, Stuck
 from lab.executors.cost_model import CostModel
@@ -29,6 +30,10 @@ from lab.policy import Continuous, Policy, Static
 from lab.request import Request, Time
 from lab.scheduler import Refused, Scheduler
 from lab.trace import Trace
+
+
+class Broke(RuntimeError):
+    """What goes wrong in these tests."""
 
 
 @dataclass
@@ -42,7 +47,7 @@ class Breaking:
     def run(self, plan: StepPlan, now: Time, until: Time | None) -> StepOutcome:
         self.turn += 1
         if self.turn in self.turns:
-            raise RuntimeError(f"turn {self.turn} broke")
+            raise Broke(f"turn {self.turn} broke")
         return self.inner.run(plan, now, until)
 
 
@@ -51,10 +56,8 @@ def finished(engine: Engine) -> None:
     for _ in range(2000):
         if not engine.scheduler.has_work:
             return
-        try:
+        with suppress(Broke):
             engine.step()
-        except RuntimeError as error:
-            assert "broke" in str(error)
     raise AssertionError("the engine did not come to an end")
 
 
@@ -134,15 +137,14 @@ def test_when_the_executor_raises_the_error_is_passed_on_and_the_blocks_come_bac
     repeats: bool,
 ) -> None:
     policy = Continuous(seats=2, blocks=8, block_tokens=2)
-    for turn in range(6):
+    for turn in range(3):
         engine = engine_of(policy, Breaking({turn}, CostModel.equal_steps()), repeats=repeats)
         for request in (ask("A", 3, 4), ask("B", 2, 5)):
             engine.add(request)
-        with pytest.raises(RuntimeError, match=f"turn {turn} broke"):
-            for _ in range(20):
-                engine.step()
-                if not engine.scheduler.has_work:
-                    raise RuntimeError(f"turn {turn} broke")  # the run was over before
+        for _ in range(turn):
+            engine.step()
+        with pytest.raises(Broke, match=f"turn {turn} broke"):
+            engine.step()
         pool = engine.scheduler.pool
         assert pool is not None
         assert pool.used == sum(len(s.blocks) for s in engine.scheduler.running)
@@ -198,7 +200,7 @@ def test_errors_and_cancellations_in_any_turn_leave_a_sound_trace(
                 engine.cancel(name)
         try:
             engine.step()
-        except RuntimeError:
+        except Broke:
             engine.trace.check()
     engine.trace.check()
     assert_at_rest(engine.scheduler)
@@ -221,7 +223,7 @@ def test_errors_in_any_turn_leave_a_sound_trace_with_repeats_too(
             break
         try:
             engine.step()
-        except RuntimeError:
+        except Broke:
             name = next(cancelled).id if turns else ""
             if name in engine.scheduler._sequences:
                 engine.cancel(name)
@@ -238,7 +240,7 @@ def test_a_preempted_one_whose_comeback_broke_keeps_the_seat_it_had_in_the_trace
         engine.add(request)
     for _ in range(3):
         engine.step()
-    with pytest.raises(RuntimeError):
+    with pytest.raises(Broke):
         engine.step()
     assert [sequence.request.id for sequence in engine.scheduler.running] == ["B"]
     engine.cancel("B")
@@ -261,7 +263,7 @@ def test_who_is_preempted_and_comes_back_in_the_same_step_is_seen_to_start_over(
         engine.add(ask(name, 3, 6, arrival=1, priority=1))
     engine.step(2)
     engine.step(3)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(Broke):
         engine.step()
     assert [sequence.request.id for sequence in engine.scheduler.running] == ["A", "B"]
     engine.cancel("A")

@@ -248,8 +248,10 @@ def random_runs(draw: st.DrawFn) -> Trace:
             if draw(st.integers(0, 4)) == 0:
                 row[name] = arrival + draw(times())
         rows[f"r{number}"] = row
-    duration = draw(st.sampled_from([1, 3, Fraction(1, 3)]))
-    cost = lab.CostModel.affine(duration, draw(st.sampled_from([0, Fraction(1, 7)])), 0, unit="ms")
+    durations: list[Time] = [1, 3, Fraction(1, 3)]
+    prices: list[Time] = [0, Fraction(1, 7)]
+    fixed, per_token = draw(st.sampled_from(durations)), draw(st.sampled_from(prices))
+    cost = lab.CostModel.affine(fixed, per_token, 0, unit="ms")
     return lab.simulate(lab.Workload.given(rows), draw(policies()), cost)
 
 
@@ -379,7 +381,7 @@ def test_the_summary_of_the_serial_schedule() -> None:
         "TPOT    2    40   40   40      40   40",
         "ITL     3    40   40   40      40   40",
         "E2E     3   260  280  312  1596/5  320",
-        "percentiles interpolate linearly between the two nearest values",
+        "percentiles interpolate linearly between neighbours; ITL is the gap per token",
         "too few values for p90, p99 of some rows: at so small an n they only restate the "
         "largest value",
     ]
@@ -406,7 +408,9 @@ def test_a_summary_counts_finished_requests_only() -> None:
 def test_a_summary_with_enough_values_has_no_warning() -> None:
     rows = {f"r{i}": (i, 1, 2) for i in range(100)}
     summary = lab.latency(run(rows, lab.Continuous())).summary()
-    assert summary.notes == ("percentiles interpolate linearly between the two nearest values",)
+    assert summary.notes == (
+        "percentiles interpolate linearly between neighbours; ITL is the gap per token",
+    )
 
 
 def test_a_summary_of_nothing_finished_is_an_empty_table() -> None:
@@ -446,12 +450,8 @@ def of(request_id: str, name: str) -> list[Any]:
     return [getattr(lab.latency(trace)[request_id], name) for trace in (SERIAL, CONTINUOUS)]
 
 
-def mean_ttft(trace: Trace) -> Time:
-    return next(row["mean"] for row in lab.latency(trace).summary() if row["metric"] == "TTFT")
-
-
-def mean_tpot(trace: Trace) -> Time:
-    return next(row["mean"] for row in lab.latency(trace).summary() if row["metric"] == "TPOT")
+def mean(metric: str, trace: Trace) -> Any:
+    return next(row["mean"] for row in lab.latency(trace).summary() if row["metric"] == metric)
 
 
 @pytest.mark.parametrize("who", ["A", "B", "C"])
@@ -492,7 +492,7 @@ def test_the_worked_means_are_met_and_a_made_up_zero_lowers_them() -> None:
 
     lab.worked(
         "latency-c-zero-tpot-is-fiction",
-        {"mean_serial": mean_tpot(SERIAL), "mean_continuous": mean_tpot(CONTINUOUS)},
+        {"mean_serial": mean("TPOT", SERIAL), "mean_continuous": mean("TPOT", CONTINUOUS)},
         wrong={
             "mean_serial_with_zero": with_zero(SERIAL),
             "mean_continuous_with_zero": with_zero(CONTINUOUS),
@@ -501,8 +501,8 @@ def test_the_worked_means_are_met_and_a_made_up_zero_lowers_them() -> None:
     lab.worked(
         "latency-keep-the-distribution",
         {
-            "mean_serial": mean_ttft(SERIAL),
-            "mean_continuous": mean_ttft(CONTINUOUS),
+            "mean_serial": mean("TTFT", SERIAL),
+            "mean_continuous": mean("TTFT", CONTINUOUS),
             "max_serial": max(row.ttft or 0 for row in lab.latency(SERIAL)),
         },
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
-
 from drawn_runs import Scripted, ask, assert_at_rest, engine_of, served
+
 from lab.engine import Stuck
 from lab.plan import Chunk, Event, StepOutcome, StepPlan
 from lab.policy import Continuous, Static
@@ -352,12 +353,6 @@ def test_a_long_restart_is_cut_into_chunks_like_a_prompt() -> None:
     ]
 
 
-def test_a_prefill_is_promised_the_blocks_of_its_whole_prompt() -> None:
-    low, high = ask("A", 12, 1), ask("B", 12, 1, arrival=1, priority=1)
-    policy = Continuous(seats=2, token_budget=4, blocks=4, block_tokens=4, order="priority")
-    assert started(served([low, high], policy)) == ["A", "B"]
-
-
 def test_a_prefill_whose_blocks_the_decodes_took_stands_still_and_then_starts_over() -> None:
     asked = [ask("A", 3, 9), ask("B", 12, 1, arrival=1)]
     trace = served(asked, Continuous(seats=2, token_budget=5, blocks=4, block_tokens=4))
@@ -378,9 +373,8 @@ def test_a_prefill_whose_blocks_the_decodes_took_stands_still_and_then_starts_ov
 
 
 def test_with_preemption_never_a_request_waits_for_room_for_its_longest_answer() -> None:
-    asked = [ask("A", 4, 3), ask("B", 4, 3)]
     policy = Continuous(seats=4, blocks=3, block_tokens=4, preemption="never")
-    trace = served(asked, policy)
+    trace = served([ask("A", 4, 3), ask("B", 4, 3)], policy)
     assert trace.timeline() == [
         "0-1  A[0:4)",
         "1-2  A[4:5)",
@@ -389,6 +383,13 @@ def test_with_preemption_never_a_request_waits_for_room_for_its_longest_answer()
         "4-5  B[4:5)",
         "5-6  B[5:6)",
     ]
+
+
+def test_with_preemption_never_blocks_are_kept_for_those_who_run() -> None:
+    policy = Continuous(seats=4, blocks=4, block_tokens=4, preemption="never")
+    asked = [ask("A", 4, 6), ask("B", 4, 5, arrival=1)]
+    trace = served(asked, policy)  # two blocks are free in step 1, and one of them is for A
+    assert trace["B"].runs[0].first == 6
     assert not any(stay.preempted for record in trace.requests for stay in record.stays)
 
 
@@ -412,6 +413,15 @@ def test_a_request_that_does_not_fit_lets_at_most_patience_others_past(
 ) -> None:
     policy = Continuous(seats=9, blocks=4, block_tokens=4, patience=patience)
     assert started(served(big_and_small(), policy)) == names
+
+
+@pytest.mark.parametrize(("patience", "names"), [(1, "ALsM"), (2, "AsLM")])
+def test_one_step_looks_past_at_most_patience_requests_that_do_not_fit(
+    patience: int, names: str
+) -> None:
+    asked = [ask("A", 5, 4), *[ask(name, 12, 1, arrival=1) for name in "LM"], ask("s", 4, 1, 1)]
+    policy = Continuous(seats=9, blocks=4, block_tokens=4, patience=patience)
+    assert started(served(asked, policy)) == [*names]
 
 
 def test_patience_is_counted_over_many_steps_until_the_door_is_barred() -> None:
@@ -566,7 +576,9 @@ def test_a_request_is_given_up_in_every_state(
     trace = engine.run(asked[2:])
     trace.check()
     assert_at_rest(engine.scheduler)
-    status, reason = ("timed out", f"at {steps}") if way == "deadline" else ("cancelled", f"at {steps}")
+    status, reason = (
+        ("timed out", f"at {steps}") if way == "deadline" else ("cancelled", f"at {steps}")
+    )
     if way == "Engine.cancel":
         reason = "by request"
     assert ending(trace, "B") == (status, reason, steps)
@@ -653,8 +665,7 @@ def test_rejected_drafts_leave_neither_tokens_nor_blocks_behind() -> None:
     held = []
     while engine.scheduler.has_work:
         engine.step()
-        (sequence,) = engine.scheduler.running or [None]
-        if sequence:
+        for sequence in engine.scheduler.running:
             held.append((sequence.computed, sequence.tokens, len(sequence.blocks)))
     engine.trace.check()
     assert held == [(3, 4, 1), (4, 5, 1), (5, 6, 2), (6, 7, 2), (7, 8, 2)]
@@ -715,7 +726,9 @@ def test_with_drafts_decodes_are_written_out_even_with_repeats() -> None:
 
 
 def test_one_request_fails_and_its_batch_mates_finish() -> None:
-    executor = Scripted(fails=lambda request_id, start: "no luck" if (request_id, start) == ("B", 5) else "")
+    executor = Scripted(
+        fails=lambda request_id, start: "no luck" if (request_id, start) == ("B", 5) else ""
+    )
     asked = [ask("A", 4, 4), ask("B", 4, 4), ask("C", 4, 2, arrival=1)]
     policy = Continuous(seats=3, blocks=9, block_tokens=4)
     trace = served(asked, policy, executor, repeats=False)
@@ -823,9 +836,8 @@ def test_an_outcome_that_does_not_answer_the_plan_raises_and_changes_nothing(
     scheduler, plan = planned(Continuous(draft_tokens=3, blocks=9, block_tokens=4), A4, steps=1)
     (sequence,) = scheduler.running
     before = (sequence.computed, sequence.tokens, [*sequence.output], [*sequence.blocks])
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         scheduler.commit(plan, outcome)
-    assert str(caught.value) == message
     after = (sequence.computed, sequence.tokens, [*sequence.output], [*sequence.blocks])
     assert after == before
     scheduler.commit(plan, Scripted().run(plan, 1, None))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from drawn_runs import assert_at_rest, policies, requests
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from drawn_runs import assert_at_rest, policies, requests
 from lab.plan import Chunk, StepOutcome, StepPlan
 from lab.policy import Policy, Static
 from lab.request import Sequence
@@ -16,9 +16,7 @@ from lab.scheduler import Refused, Scheduler
 class AnyUseOfTheScheduler(RuleBasedStateMachine):
     """Executor and engine are played by the rules; time is a counter."""
 
-    @initialize(
-        policy=st.one_of(policies(), policies(drafts=True)), repeats=st.booleans()
-    )
+    @initialize(policy=st.one_of(policies(), policies(drafts=True)), repeats=st.booleans())
     def begin(self, policy: Policy, repeats: bool) -> None:
         self.policy, self.repeats = policy, repeats
         self.scheduler = Scheduler(policy, repeats=repeats)
@@ -126,6 +124,7 @@ class AnyUseOfTheScheduler(RuleBasedStateMachine):
         for who, kind, _ in plan.events:
             if kind not in ("preempted", "left"):
                 self.ends.append((who, kind))
+            assert kind != "preempted" or self.policy.preemption == "recompute"
             if kind == "finished":
                 assert self.delivered[who] == self.limits[who]
 
@@ -155,9 +154,11 @@ class AnyUseOfTheScheduler(RuleBasedStateMachine):
         assert all(0 <= seat < self.policy.seats for seat in seats)
         for sequence in running:
             assert sequence.tokens <= sequence.limit
+            assert sequence.passed_over == 0, "after a preemption its patience begins anew"
             if not sequence.ended:
-                assert self.tokens_of(sequence) - sequence.prompt_tokens == (
-                    self.delivered[sequence.request.id]
+                assert (
+                    self.tokens_of(sequence) - sequence.prompt_tokens
+                    == (self.delivered[sequence.request.id])
                 )
             if pool:
                 assert len(sequence.blocks) == pool.blocks_for(self.computed(sequence))

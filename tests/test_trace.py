@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from drawn_runs import (
     Scripted,
     Watched,
@@ -17,9 +14,12 @@ from drawn_runs import (
     served,
     workloads,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from lab.executors.cost_model import CostModel
 from lab.plan import Chunk
-from lab.policy import Continuous, Policy, Static
+from lab.policy import Continuous, Policy
 from lab.record import Run, Stay
 from lab.request import Request
 from lab.run import given as given_times
@@ -69,7 +69,7 @@ def test_a_record_has_runs_and_stays(trace: Trace) -> None:
     record = trace["B"]
     assert record.runs == [
         Run("prefill", 1, 0, 1, 0, 4, 1, [1]),
-        Run("recompute", 0, 3, 1, 0, 5, 1, [1, 0]),
+        Run("recompute", 0, 3, 1, 0, 5, 1, [0, 1]),
         Run("decode", 0, 4, 1, 5, 1, 1),
     ]
     assert record.stays == [Stay(1, 0, 1, preempted=True), Stay(0, 3, 5)]
@@ -139,7 +139,9 @@ def test_the_rows_are_flat(trace: Trace) -> None:
         "tokens": 8,
         "blocks": 2,
     }
-    with pytest.raises(ValueError, match="rows must be of 'requests', 'tokens' or 'steps', got 'x'"):
+    with pytest.raises(
+        ValueError, match="rows must be of 'requests', 'tokens' or 'steps', got 'x'"
+    ):
         trace.rows("x")  # type: ignore[arg-type]
 
 
@@ -208,5 +210,5 @@ def test_parts_add_up_to_wholes(asked: list[Request], policy: Policy, cost: Cost
     rows = trace.rows("steps")
     computed = sum(run.count * run.tokens for r in trace.requests for run in r.runs)
     assert sum(row["tokens"] for row in rows) == computed
-    if isinstance(policy, Static):
+    if policy.preemption == "never":
         assert not any(stay.preempted for r in trace.requests for stay in r.stays)

@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from drawn_runs import (
     Scripted,
     cost_models,
@@ -20,6 +17,9 @@ from drawn_runs import (
     served,
     workloads,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from lab.executors.cost_model import CostModel
 from lab.policy import Continuous, Policy, Static
 from lab.request import Request
@@ -81,9 +81,13 @@ def test_given_times_survive_without_steps(tmp_path: Path) -> None:
 def test_the_document_is_what_the_module_says() -> None:
     trace = simulate(WORK, POLICY, CostModel.equal_steps(Fraction(1, 2)))
     document = to_json(trace)
-    assert (document["format"], document["version"]) == (FORMAT, VERSION) == (
-        "tokens-in-flight trace",
-        1,
+    assert (
+        (document["format"], document["version"])
+        == (FORMAT, VERSION)
+        == (
+            "tokens-in-flight trace",
+            1,
+        )
     )
     assert list(document) == ["format", "version", "unit", "settings", "steps", "requests"]
     assert document["steps"]["ends"][:2] == ["1/2", "1"]
@@ -132,7 +136,10 @@ def setting(path: list[Any], value: Any) -> Callable[[Any], None]:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (setting(["version"], 2), "reads version 1 of the trace format, and the document has version 2"),
+        (
+            setting(["version"], 2),
+            "reads version 1 of the trace format, and the document has version 2",
+        ),
         (without(["version"]), "and the document has version None"),
         (setting(["format"], "chrome"), f"begins with format '{FORMAT}', and this has 'chrome'"),
         (without(["format"]), f"begins with format '{FORMAT}', and this has None"),
@@ -144,13 +151,16 @@ def setting(path: list[Any], value: Any) -> Callable[[Any], None]:
         (without(["requests", 0, "arrival"]), "not a whole trace: KeyError('arrival')"),
         (without(["requests", 1, "status"]), "not a whole trace: KeyError('status')"),
         (without(["requests", 1, "runs"]), "not a whole trace: KeyError('runs')"),
-        (without(["requests", 1, "runs", 0, 1]), "not a whole trace"),
-        (setting(["requests", 0, "stays", 0], [0]), "not a whole trace: TypeError"),
+        (without(["requests", 1, "runs", 0, 1]), "9 values are needed, got ['prefill', "),
+        (without(["requests", 1, "runs", 0, 8]), "9 values are needed, got ['prefill', "),
+        (without(["requests", 1, "stays", 0, 3]), "4 values are needed, got ["),
+        (setting(["requests", 1, "runs", 0, 2], "0"), "not a whole trace: TypeError"),
+        (setting(["requests", 0, "stays", 0], [0]), "4 values are needed, got [0]"),
         (setting(["requests", 0, "arrival"], [1]), "a time must be a number or a fraction"),
         (setting(["requests", 0, "arrival"], True), "a time must be a number or a fraction"),
         (setting(["steps", "ends", 0], "soon"), "not a whole trace: ValueError"),
         (setting(["steps", "ends", 0], "1/0"), "not a whole trace: ZeroDivisionError"),
-        (setting(["steps", "ends", 0], None), "not a whole trace"),
+        (setting(["steps", "ends", 0], None), "4 steps start and 3 end"),
         (setting(["requests"], 7), "not a whole trace: TypeError"),
         (setting(["steps", "ends", 0], 99), "the trace contradicts itself"),
         (setting(["requests", 0, "runs", 0, 2], 77), "the trace contradicts itself"),

@@ -118,9 +118,7 @@ class CostModel:
         if not times:
             raise ValueError("a table of step times needs at least 1 row, got 0")
         if by not in ("tokens", "decode_sequences", "prefill_tokens"):
-            raise ValueError(
-                f"by must be tokens, decode_sequences or prefill_tokens, got {by!r}"
-            )
+            raise ValueError(f"by must be tokens, decode_sequences or prefill_tokens, got {by!r}")
         sizes = sorted(times)
         column = [times[size] for size in sizes]
         _check_not_negative(**{f"the time of a step of {s} {by}": times[s] for s in sizes})
@@ -161,10 +159,7 @@ class CostModel:
 
         def duration(shape: StepShape) -> Time:
             return (
-                a
-                + b * shape.prefill_tokens
-                + c * shape.decode_sequences
-                + d * shape.context_tokens
+                a + b * shape.prefill_tokens + c * shape.decode_sequences + d * shape.context_tokens
             )
 
         settings = {"cost": "affine", "a": a, "b": b, "c": c, "d": d}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import TypeAlias
 
 from lab.ledgers.table import show
@@ -67,16 +69,15 @@ def _waiting(request_id: str, trace: Trace) -> list[tuple[Time, int]]:
 
 
 def _levels(changes: list[tuple[Time, int]], bin_of: _Bins, width: int) -> list[int]:
-    """The highest level in each bin, from changes at moments."""
-    changes.sort(key=lambda change: change[0])
+    """The highest level in each bin. Changes at one moment count together."""
     most = [0] * width
     level = index = 0
-    for time, difference in changes:
+    for time, together in groupby(sorted(changes, key=itemgetter(0)), key=itemgetter(0)):
         here = bin_of(time)
         while index < here:
             index += 1
             most[index] = level
-        level += difference
+        level += sum(difference for _, difference in together)
         most[here] = max(most[here], level)
     return most
 

@@ -233,4 +233,4 @@ def _conditions(trace: Trace) -> str:
         for name, words in names.items()
         if settings.get(name) is not None
     ]
-    return ", ".join([f"{len(trace)} requests", *told])
+    return ", ".join([f"{len(trace)} request{'' if len(trace) == 1 else 's'}", *told])

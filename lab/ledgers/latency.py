@@ -95,7 +95,7 @@ class LatencyLedger:
             for name, values in metrics.items()
             if values
         )
-        notes = ["percentiles interpolate linearly between the two nearest values"]
+        notes = ["percentiles interpolate linearly between neighbours; ITL is the gap per token"]
         few = [p for p in percentiles if any(is_small(len(v), p) for v in metrics.values() if v)]
         if few:
             notes.append(

@@ -14,10 +14,15 @@ from playwright.sync_api import Error, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 def missing(reason):

@@ -25,9 +25,10 @@ CONTRAST = """selector => {
     }
     return [255, 255, 255];
   };
-  return [...document.querySelectorAll(selector)].filter(n => n.offsetParent && n.innerText.trim())
-    .map(n => {
-      const pair = [light(number(getComputedStyle(n).color)), light(ground(n))].sort((a, b) => b - a);
+  const seen = n => n.offsetParent && n.innerText.trim();
+  return [...document.querySelectorAll(selector)].filter(seen).map(n => {
+      const colours = [number(getComputedStyle(n).color), ground(n)];
+      const pair = colours.map(light).sort((a, b) => b - a);
       return [(pair[0] + 0.05) / (pair[1] + 0.05), n.className, n.innerText.slice(0, 40)];
     }).sort((a, b) => a[0] - b[0])[0] ?? null;
 }"""
@@ -39,9 +40,7 @@ def look(browser, address):
     contexts = []
 
     def open_page(name, width=1280, scheme="light"):
-        context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme
-        )
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         contexts.append(context)
         page = context.new_page()
         page.faults = []

@@ -1,0 +1,95 @@
+"""Scenes standing still: an SVG of the last frame, for print, for a README, for pages without
+scripts. Colours follow the reader's light or dark mode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from lab.figures.scene import Mark, Scene
+from lab.ledgers.table import show
+
+_COLOURS = ("a", "b", "c", "d", "e", "f")
+_LANE, _GAP, _LEFT, _COLUMN = 34, 8, 72, 52
+
+_STYLE = """
+text { font: 13px system-ui, sans-serif; fill: var(--ink); font-variant-numeric: tabular-nums }
+.title { font-weight: 600 } .soft { fill: var(--soft) } .on { fill: var(--on); font-weight: 600 }
+.idle { fill: none; stroke: var(--soft); stroke-dasharray: 4 3 }
+.card { fill: var(--card) }
+.axis { stroke: var(--line) } .wait { stroke: var(--soft); stroke-width: 2; stroke-dasharray: 2 4 }
+.a { fill: var(--a) } .b { fill: var(--b) } .c { fill: var(--c) }
+.d { fill: var(--d) } .e { fill: var(--e) } .f { fill: var(--f) }
+.hatch { stroke: var(--on); stroke-width: 1.5; opacity: .55 }
+:root { --ink: #1c2330; --soft: #5b6575; --line: #d9dee7; --on: #fff; --card: #fbfcfe;
+  --a: #2f6db3; --b: #b4531f; --c: #4c7a3a; --d: #7b4fa3; --e: #8a6d1b; --f: #23777a }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e7ebf2; --soft: #a3adbd; --line: #333c4a; --on: #10141b; --card: #171c25;
+    --a: #5d97dc; --b: #e0844c; --c: #7fb069; --d: #b48ad6; --e: #c9a94a; --f: #5fb3b3 } }
+"""
+
+
+def still(scenes: Sequence[Scene], label: str) -> str:
+    """An SVG of the scenes, one below the other and all on one axis. `label` is what a screen
+    reader says. Raises ValueError for scenes of different units."""
+    units = {scene.unit for scene in scenes}
+    if len(units) != 1:
+        raise ValueError(f"scenes on one axis must have one unit, got {sorted(units)}")
+    end = max(float(mark.stop) for scene in scenes for mark in scene.marks)
+    columns = max(len(scene.frames) for scene in scenes)
+    scale = _COLUMN * columns / end
+    parts, top = [], 8
+    for scene in scenes:
+        drawn, height = _scene(scene, scale, top)
+        parts.append(drawn)
+        top += height
+    width = _LEFT + _COLUMN * columns + 16
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {top}" width="{width}" '
+        f'height="{top}" role="img" aria-label="{escape(label)}"><style>{_STYLE}</style>'
+        f'<rect class="card" width="100%" height="100%" rx="8"/>{"".join(parts)}</svg>\n'
+    )
+
+
+def _scene(scene: Scene, scale: float, top: int) -> tuple[str, int]:
+    who = sorted({mark.who for mark in scene.marks if mark.who})
+    colour = {name: _COLOURS[index % len(_COLOURS)] for index, name in enumerate(who)}
+    lanes = {lane: top + 34 + index * (_LANE + _GAP) for index, lane in enumerate(scene.lanes)}
+    out = [f'<text class="title" x="12" y="{top + 18}">{escape(scene.title)}</text>']
+    out += [
+        f'<text class="soft" x="12" y="{y + 22}">{escape(lane)}</text>' for lane, y in lanes.items()
+    ]
+    for mark in scene.marks:
+        out.append(_mark(mark, colour, lanes[mark.lane], scale))
+    foot = top + 34 + len(lanes) * (_LANE + _GAP)
+    for frame in scene.frames:
+        x = _LEFT + float(frame.at) * scale
+        out.append(f'<path class="axis" d="M{x:.1f} {foot - 4}v4"/>')
+        out.append(
+            f'<text class="soft" x="{x + 4:.1f}" y="{foot + 14}">{escape(frame.label)}</text>'
+        )
+    out.append(f'<text class="soft" x="12" y="{foot + 14}">{escape(scene.unit)}</text>')
+    out.append(f'<text x="{_LEFT}" y="{foot + 36}">{escape(scene.finding)}</text>')
+    return "".join(out), foot + 52 - top
+
+
+def _mark(mark: Mark, colour: dict[str, str], y: int, scale: float) -> str:
+    x, width = _LEFT + float(mark.start) * scale, float(mark.stop - mark.start) * scale - 3
+    label = escape(mark.label)
+    if mark.role == "queued":
+        line = f'<path class="wait" d="M{x:.1f} {y + 28}h{width:.1f}"/>'
+        return f'<text x="{x + 8:.1f}" y="{y + 22}">{label}</text>{line}'
+    box = f'x="{x:.1f}" y="{y}" width="{max(width, 3):.1f}" height="{_LANE}" rx="4"'
+    if mark.role == "idle":
+        return (
+            f'<rect class="idle" {box}/><text class="soft" x="{x + 8:.1f}" y="{y + 22}">idle</text>'
+        )
+    hatch = ""
+    if mark.role in ("prefill", "recompute"):
+        lines = "".join(
+            f"M{x + step:.1f} {y + _LANE}l12 -{_LANE}" for step in range(26, int(width) - 12, 7)
+        )
+        hatch = f'<path class="hatch" d="{lines}"/>'
+    fill = colour.get(mark.who or "", "a")
+    text = f'<text class="on" x="{x + 8:.1f}" y="{y + 22}">{label or show(mark.start)}</text>'
+    return f'<rect class="{fill}" {box}/>{hatch}{text}'

@@ -1,0 +1,158 @@
+"""The command line as a user meets it: what it prints, what it writes, how it fails."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab import __main__ as command_line
+from lab.trace_json import load
+
+ROOT = Path(__file__).parents[1]
+PUBLIC = ROOT.parent / "shared" / "traces"
+AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
+2023-11-16 18:15:46.6805900,374,4
+2023-11-16 18:15:46.6905900,39,6
+2023-11-16 18:15:46.7105900,87,2
+"""
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "small.csv"
+    path.write_text(AZURE)
+    return path
+
+
+def run(*arguments):
+    """The command in a process of its own, as a user calls it."""
+    command = [sys.executable, "-m", "lab", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=50)
+
+
+def test_a_small_trace_prints_its_ledgers_and_its_timeline(small):
+    result = run("simulate", small, "--ttft", 1, "--price", 2)
+    assert result.returncode == 0
+    assert result.stderr == ""
+    for words in ("3 requests", "seat 1", "TTFT", "tokens/s", "contract in s", "per 1,000 output"):
+        assert words in result.stdout
+
+
+def test_the_files_it_writes_hold_the_run(small, tmp_path):
+    trace, viewer = tmp_path / "trace.json", tmp_path / "viewer.json"
+    result = run("simulate", small, "--json", trace, "--perfetto", viewer)
+    assert result.returncode == 0
+    assert [record.output_tokens for record in load(trace).requests] == [4, 6, 2]
+    assert json.loads(viewer.read_text())["traceEvents"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--policy", "static", "--seats", "2", "--timeout", "0.5"], "static batching, 2 seats"),
+        (["--affine", "0.01", "0.0001", "0", "0"], "affine"),
+        (["--order", "shortest-first", "--no-chunked-prefill"], "token budget 2048"),
+        (["--blocks", "100", "--preemption", "never"], "100 blocks"),
+    ],
+)
+def test_the_options_reach_the_run(small, capsys, options, words):
+    assert command_line.main(["simulate", str(small), *options]) == 0
+    assert words in capsys.readouterr().out
+
+
+def test_a_trace_that_fits_nowhere_says_so(small, capsys):
+    assert command_line.main(["simulate", str(small), "--blocks", "1"]) == 2
+    output = capsys.readouterr()
+    assert "may need 24 blocks for 377 positions, and the pool has 1" in output.out
+    assert "all 3 requests were refused" in output.err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (AZURE + "2023-11-16 18:15:47,many,1\n", ["line 5", "many"]),
+        (AZURE + "2023-11-16 18:15:47,10\n", ["line 5"]),
+        (AZURE + "2023-11-16 18:15:47,-3,1\n", ["line 5", "-3"]),
+        ("when,in,out\n1,2,3\n", ["when,in,out"]),
+        ("", ["empty"]),
+    ],
+)
+def test_a_bad_file_is_one_line_and_status_2(tmp_path, text, words):
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    result = run("simulate", path)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    for word in words:
+        assert word in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--seats", "0"], ["seats", "at least 1", "0"]),
+        (["--token-budget", "8"], ["token_budget", "8", "256"]),
+        (["--model", "gpt-9"], ["gpt-9", "llama-3-8b"]),
+        (["--device", "abacus"], ["abacus", "h100"]),
+        (["--limit", "0"], ["limit", "0"]),
+        (["--speed", "-1"], ["speed", "-1"]),
+        (["--ttft", "-1"], ["ttft", "-1"]),
+    ],
+)
+def test_a_bad_option_names_the_rule_and_the_value(small, capsys, options, words):
+    assert command_line.main(["simulate", str(small), *options]) == 2
+    message = capsys.readouterr().err
+    for word in words:
+        assert word in message
+
+
+def test_an_unknown_policy_is_a_usage_error_with_status_2(small):
+    result = run("simulate", small, "--policy", "psychic")
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert "'continuous', 'static'" in result.stderr or "continuous" in result.stderr
+
+
+def test_a_missing_file_is_named(tmp_path, capsys):
+    assert command_line.main(["simulate", str(tmp_path / "nowhere.csv")]) == 2
+    assert "nowhere.csv" in capsys.readouterr().err
+
+
+def test_a_worked_number_is_explained_and_a_wrong_id_gets_a_hint(capsys):
+    assert command_line.main(["worked", "batching-two-slot-static"]) == 0
+    assert "2/3" in capsys.readouterr().out
+    assert command_line.main(["worked", "batching-two-slot-statik"]) == 2
+    assert "batching-two-slot-static" in capsys.readouterr().err
+
+
+def test_without_an_id_all_worked_numbers_are_listed(capsys):
+    assert command_line.main(["worked"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 310
+
+
+def test_the_doctor_says_what_works(capsys):
+    assert command_line.main(["doctor"]) == 0
+    assert "the core: ready" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "AzureLLMInferenceTrace_code.csv",
+        "AzureLLMInferenceTrace_conv.csv",
+        "mooncake_conversation_trace.jsonl",
+        "mooncake_synthetic_trace.jsonl",
+    ],
+)
+def test_a_public_trace_runs(name, capsys):
+    if not (PUBLIC / name).is_file():
+        pytest.skip(f"the public trace {name} is not here")
+    assert command_line.main(["simulate", str(PUBLIC / name), "--limit", "2000"]) == 0
+    assert "running" in capsys.readouterr().out
