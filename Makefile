@@ -13,19 +13,18 @@ export PYTHONDONTWRITEBYTECODE ?= 1
 .PHONY: help book site test lab bench check format worked chapters zip clean
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-17s %s\n", $$1, $$2 }'
 
 book: site  ## build the book and serve it on this machine
 	@$(BIN)/python book/serve.py $(SITE) --port $(PORT)
 
 site: $(READY)  ## build the book into _build/html
 	@echo "Building the site (the chapters run afresh)"
-	@rm -rf _build
+	@rm -rf $(SITE) _build/.doctrees  # what is unchanged must run as well: lab may have changed
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/jupyter-book build . -q -W -n --keep-going
-	@touch $(SITE)/.nojekyll
 	@echo "The site is in $(SITE): copy that folder to any web host"
 
-test: check  ## all checks: style, types, unit tests, every saved number of the chapters
+test: check  ## all checks: style, types, tests, every saved number of the chapters
 	@echo "Running the tests"
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -q
 	@echo "Comparing every saved output of the chapters with a fresh run"
@@ -58,10 +57,11 @@ clean:  ## remove what was built; the virtual environment stays
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "This needs Python 3.11 or newer, and '$(PYTHON)' is not. Name another one: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
-	@echo "Setting up $(VENV): about 3 minutes and 2 GB, once"
+	@echo "Setting up $(VENV): 3 minutes or more, and several GB of disk, once"
+	@rm -f $(VENV)/.ready-*  # what is interrupted from here on is begun again
 	@$(PYTHON) -m venv $(VENV) || { \
 	  echo "Python cannot make virtual environments here. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.txt || { \
 	  echo "The packages could not be installed. Is there a network? Then call make again: it goes on."; exit 1; }
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
-	@rm -f $(VENV)/.ready-* && touch $(READY)
+	@touch $(READY)

@@ -13,6 +13,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
     extensions_map = {  # noqa: RUF012 - as the parent has it
         **http.server.SimpleHTTPRequestHandler.extensions_map,
+        ".js": "text/javascript",
         ".mjs": "text/javascript",
         ".wasm": "application/wasm",
     }
@@ -29,9 +30,7 @@ def server(folder: Path, port: int) -> http.server.ThreadingHTTPServer:
             return http.server.ThreadingHTTPServer(("127.0.0.1", number), handler)
         except OSError:
             continue
-    raise SystemExit(
-        f"Ports {port} to {port + 19} are taken. Name another one: make book PORT=9000"
-    )
+    raise SystemExit(f"Ports {port} to {port + 19} are taken. Name another: make book PORT=9000")
 
 
 def main() -> None:
@@ -43,7 +42,10 @@ def main() -> None:
     if not (options.folder / "index.html").is_file():
         raise SystemExit(f"There is no site in {options.folder}. Build it first: make site")
     with server(options.folder, options.port) as running:
-        print(f"The book is at http://127.0.0.1:{running.server_address[1]}/  (stop with Ctrl-C)")
+        print(
+            f"The book is at http://127.0.0.1:{running.server_address[1]}/  (stop with Ctrl-C)",
+            flush=True,
+        )
         try:
             running.serve_forever()
         except KeyboardInterrupt:

@@ -36,6 +36,7 @@ _WHERE = {
     "model": "lab.ledgers.sizes",
     "occupancy": "lab.ledgers.occupancy",
     "percentile": "lab.ledgers.latency",
+    "play": "lab.widgets.player",
     "save": "lab.trace_json",
     "save_perfetto": "lab.perfetto",
     "simulate": "lab.run",

@@ -31,7 +31,10 @@ def bare(code: str) -> Any:
 
 
 NEW = "new = sorted(set(sys.modules) - before); import json; print(json.dumps(new))"
-EVERY_NAME = "import lab\nfor name in lab.__all__: getattr(lab, name)\n"
+EVERY_NAME = """import lab
+for name, where in lab._WHERE.items():
+    if not where.startswith("lab.widgets"): getattr(lab, name)
+"""
 
 
 def is_known(module: str) -> bool:

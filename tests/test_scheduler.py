@@ -415,6 +415,19 @@ def test_a_request_that_does_not_fit_lets_at_most_patience_others_past(
     assert started(served(big_and_small(), policy)) == names
 
 
+def test_a_request_that_has_taken_a_seat_begins_its_patience_anew() -> None:
+    engine = engine_of(Continuous(seats=9, blocks=4, block_tokens=4, patience=2))
+    for request in (ask("A", 5, 4), ask("L", 11, 2), *[ask(f"s{n}", 4, 1) for n in range(3)]):
+        engine.add(request)
+    (large,) = (s for s in engine.scheduler.waiting if s.request.id == "L")
+    passed = []
+    for _ in range(5):
+        engine.step(engine.clock.now())
+        passed.append(large.passed_over)
+    assert passed == [2, 2, 2, 2, 0]
+    assert [sequence.request.id for sequence in engine.scheduler.running] == ["L"]
+
+
 @pytest.mark.parametrize(("patience", "names"), [(1, "ALsM"), (2, "AsLM")])
 def test_one_step_looks_past_at_most_patience_requests_that_do_not_fit(
     patience: int, names: str

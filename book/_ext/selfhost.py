@@ -1,39 +1,45 @@
-"""Sphinx extension: the built site asks no other host for anything, and works from any folder."""
+"""Sphinx extension: the site works in any folder of any host, and says which version it is."""
 
 from __future__ import annotations
 
+import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
-STATIC = Path(__file__).resolve().parent.parent / "_static"
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def _own_files(app: Any, config: Any) -> None:
-    """jupyter-book would put every file of a folder named in its own settings on every page."""
-    config.html_static_path.append(str(STATIC))
-    app.add_css_file("book.css", priority=900)
-    app.add_js_file("book.js", loading_method="defer")
+def setup(app: Any) -> dict[str, bool]:
+    """What Sphinx calls."""
+    app.connect("config-inited", _write_footer)
+    app.connect("build-finished", _publish_as_is)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def _drop_thebe(app: Any, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
-    """jupyter-book always adds thebe, which would load scripts from a foreign host."""
+def _write_footer(app: Any, config: Any) -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    commit = _commit()
+    config.html_theme_options["extra_footer"] = (
+        f"<p>Version {version}{f', commit {commit}' if commit else ''}.</p>"
+        "<p>Text and figures: CC BY 4.0. Code: MIT.</p>"
+        f"<p>To cite: {config.author}, <cite>{config.html_title}</cite>, version {version}, "
+        f"{config.copyright}.</p>"
+    )
 
-    def stays(script: Any) -> bool:
-        body = (getattr(script, "attributes", None) or {}).get("body") or ""
-        return "thebe" not in f"{body}{getattr(script, 'filename', '') or ''}".lower()
 
-    context["script_files"][:] = [script for script in context["script_files"] if stays(script)]
+def _commit() -> str | None:
+    """The short name of the checked-out commit; None outside a repository."""
+    if not (ROOT / ".git").exists():
+        return None
+    command = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def _publish_as_is(app: Any, error: Exception | None) -> None:
     """Some hosts leave out folders with a leading underscore unless this file is there."""
     if error is None:
         (Path(app.outdir) / ".nojekyll").touch()
-
-
-def setup(app: Any) -> dict[str, bool]:
-    """What Sphinx calls."""
-    app.connect("config-inited", _own_files)
-    app.connect("html-page-context", _drop_thebe, priority=900)
-    app.connect("build-finished", _publish_as_is)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

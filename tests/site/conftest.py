@@ -1,70 +1,139 @@
-"""A browser, and the built site served twice: at the root of a host and under a path of it."""
+"""The built site at an address of its own, and a browser that can reach nothing else."""
 
 from __future__ import annotations
 
-import functools
-import http.server
 import os
-import shutil
 import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
-from playwright.sync_api import Error, sync_playwright
+from playwright.sync_api import Browser, Error, Page, Playwright, Route, sync_playwright
+
+from book.serve import server
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+MADE_FROM = ["_config.yml", "_toc.yml", "book/**/*", "chapters/*.ipynb", "lab/**/*.py"]
+DEBIANS = "/usr/bin/chromium"
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
 
-def missing(reason):
-    """Without what these tests need they are skipped; where everything is checked they fail."""
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
+@dataclass
+class Visit:
+    """A page in the browser, and everything that went wrong while it was there."""
 
+    page: Page
+    address: str
+    foreign: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    not_ok: list[str] = field(default_factory=list)
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *args):
-        pass
+    def open(self, path: str) -> None:
+        self.page.goto(f"{self.address}/{path}", wait_until="networkidle")
+
+    def listen(self) -> None:
+        self.page.context.route("**/*", self._guard)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on(
+            "console",
+            lambda message: (
+                self.errors.append(message.text) if message.type in ("error", "warning") else None
+            ),
+        )
+        self.page.on(
+            "response",
+            lambda answer: (
+                None if answer.ok else self.not_ok.append(f"{answer.status} {answer.url}")
+            ),
+        )
+
+    def _guard(self, route: Route) -> None:
+        url = route.request.url
+        if url.startswith((f"{self.address}/", "data:", "blob:")):
+            route.continue_()
+        else:
+            self.foreign.append(url)
+            route.abort()
 
 
 @pytest.fixture(scope="session")
-def site():
+def site() -> Path:
+    """The folder that `make site` wrote, not older than what it is made from."""
     if not (SITE / "index.html").is_file():
-        missing("the site is not built: call `make site` first")
+        _cannot("the site is not built: make site")
+    built_s = (SITE / "index.html").stat().st_mtime
+    sources = [path for glob in MADE_FROM for path in ROOT.glob(glob) if path.suffix != ".pyc"]
+    newer = sorted(
+        str(path.relative_to(ROOT))
+        for path in sources
+        if path.is_file() and path.stat().st_mtime > built_s
+    )
+    if newer:
+        _cannot(f"the site is older than {newer[0]}: make site")
     return SITE
 
 
-@pytest.fixture(scope="session", params=["at the root", "under a path"])
-def address(request, site, tmp_path_factory):
-    folder, path = site, ""
-    if request.param == "under a path":
-        folder, path = tmp_path_factory.mktemp("host"), "courses/serving/"
-        shutil.copytree(site, folder / path)
-    handler = functools.partial(Quiet, directory=str(folder))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/{path}"
-    server.shutdown()
-    server.server_close()
+@pytest.fixture(scope="session")
+def playwright() -> Iterator[Playwright]:
+    with sync_playwright() as driver:
+        yield driver
 
 
 @pytest.fixture(scope="session")
-def browser():
-    with sync_playwright() as playwright:
-        path = shutil.which("chromium")
-        try:
-            chromium = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        except Error as error:
-            missing(f"there is no browser (Debian: apt install chromium): {error.message[:80]}")
-        yield chromium
-        chromium.close()
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    """Debian's Chromium where there is one, else Playwright's own."""
+    debians = DEBIANS if Path(DEBIANS).exists() else None
+    try:
+        running = playwright.chromium.launch(executable_path=debians, args=FLAGS)
+    except Error as error:
+        _cannot(
+            "no browser: apt install chromium, or python -m playwright install chromium "
+            f"({error.message.splitlines()[0]})"
+        )
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="session")
+def address(
+    request: pytest.FixtureRequest, site: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """Where the site is: at the root of a host, or in a folder of one for tests that ask for it."""
+    folder, path = site, ""
+    if getattr(request, "param", "root") == "sub-path":
+        folder, path = tmp_path_factory.mktemp("host"), "/courses/serving"
+        (folder / "courses").mkdir()
+        (folder / "courses" / "serving").symlink_to(site, target_is_directory=True)
+    with server(folder, 0) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{running.server_address[1]}{path}"
+        running.shutdown()
+
+
+@pytest.fixture
+def visit(browser: Browser, address: str) -> Iterator[Callable[..., Visit]]:
+    """`visit(path, width=1280, theme="light")` opens a page of the site."""
+    contexts = []
+
+    def open_page(path: str, *, width: int = 1280, theme: str = "light") -> Visit:
+        contexts.append(
+            browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+        )
+        there = Visit(contexts[-1].new_page(), address)
+        there.listen()
+        there.open(path)
+        return there
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def _cannot(reason: str) -> NoReturn:
+    """A reader's machine may lack a browser or a site; CI may not."""
+    if os.environ.get("CI", "").lower() in ("1", "true"):
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)

@@ -1,0 +1,49 @@
+// Brings the widgets of a built page to life without a kernel: finds their saved state, gives each
+// its model, and lets its own module draw. A classic script, so that it also works from a file.
+(async () => {
+  const saved = document.querySelector('script[type="application/vnd.jupyter.widget-state+json"]');
+  if (!saved) return;
+  const state = JSON.parse(saved.textContent).state;
+  const modules = new Map();
+
+  function modelOf(id) {
+    const values = { ...state[id].state };
+    const listeners = new Map();
+    const of = (name) => listeners.get(name) ?? [];
+    return {
+      get: (name) => values[name],
+      set(name, value) {
+        if (values[name] === value) return;
+        values[name] = value;
+        for (const call of [...of(`change:${name}`)]) call(this, value);
+      },
+      save_changes() {}, // nobody listens: a published page has no kernel
+      on: (name, call) => listeners.set(name, [...of(name), call]),
+      off: (name, call) => listeners.set(name, of(name).filter((other) => other !== call)),
+    };
+  }
+
+  function moduleOf(source) {
+    if (!modules.has(source)) {
+      const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+      modules.set(source, import(url).then((module) => module.default));
+    }
+    return modules.get(source);
+  }
+
+  for (const view of document.querySelectorAll('script[type="application/vnd.jupyter.widget-view+json"]')) {
+    const model = modelOf(JSON.parse(view.textContent).model_id);
+    const place = document.createElement("div");
+    view.after(place);
+    const css = model.get("_css");
+    if (css && ![...document.querySelectorAll("style")].some((node) => node.textContent === css)) {
+      document.head.append(Object.assign(document.createElement("style"), { textContent: css }));
+    }
+    try {
+      await (await moduleOf(model.get("_esm"))).render({ model, el: place });
+    } catch (error) {
+      place.textContent = `This figure could not start: ${error.message}`;
+      console.error(error);
+    }
+  }
+})();

@@ -1,0 +1,1 @@
+"""What moves and answers: each widget is a Python file that owns the truth and a .js that draws."""

@@ -1,0 +1,112 @@
+"""The players of chapter 2 on the built page: by button, by key, in step, in words."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+
+
+@pytest.fixture
+def page(browser, address):
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    page.goto(f"{address}/chapters/02-batching.html")
+    page.wait_for_selector(".tif-player")
+    yield page
+    context.close()
+
+
+def step_of(player):
+    """(k, N) of "Step k of N" in the live region."""
+    told = re.match(r"Step (\d+) of (\d+)\.", player.locator(".caption").inner_text())
+    return int(told[1]), int(told[2])
+
+
+def test_every_figure_starts_still_at_its_first_step(page):
+    players = page.locator(".tif-player")
+    assert players.count() == 3
+    page.wait_for_timeout(1500)
+    for number in range(players.count()):
+        assert step_of(players.nth(number))[0] == 1
+
+
+def test_the_buttons_step_and_stop_at_both_ends(page):
+    player = page.locator(".tif-player").nth(1)
+    last = step_of(player)[1]
+    player.get_by_label("Previous step").click()
+    assert step_of(player) == (1, last)
+    for number in range(2, last + 1):
+        player.get_by_label("Next step").click()
+        assert step_of(player) == (number, last)
+    player.get_by_label("Next step").click()
+    assert step_of(player) == (last, last)
+    assert "Static: A was done" in player.locator(".title").first.inner_text()
+    player.get_by_label("Restart").click()
+    assert step_of(player) == (1, last)
+
+
+def test_the_keys_work_with_focus_inside_and_only_there(page):
+    player = page.locator(".tif-player").nth(1)
+    last = step_of(player)[1]
+    page.keyboard.press("ArrowRight")
+    assert step_of(player)[0] == 1
+    player.focus()
+    for key, number in (("ArrowRight", 2), ("End", last), ("ArrowLeft", last - 1), ("Home", 1)):
+        page.keyboard.press(key)
+        assert step_of(player)[0] == number, key
+
+
+def test_space_plays_to_the_end_and_stops(page):
+    player = page.locator(".tif-player").nth(2)
+    player.get_by_label("Speed").select_option("4")
+    player.focus()
+    page.keyboard.press(" ")
+    assert player.get_by_label("Pause").count() == 1
+    page.wait_for_timeout(2500)
+    assert step_of(player) == (3, 3)
+    assert player.get_by_label("Play", exact=True).count() == 1
+
+
+def test_a_focused_scrubber_does_not_step_twice(page):
+    player = page.locator(".tif-player").nth(1)
+    player.get_by_label("Step", exact=True).focus()
+    page.keyboard.press("ArrowRight")
+    assert step_of(player)[0] == 2
+
+
+def test_two_scenes_on_one_clock_stay_in_step(page):
+    player = page.locator(".tif-player").nth(1)
+    player.get_by_label("Next step").click()
+    lines = player.locator("line.now").evaluate_all("nodes => nodes.map(n => n.getAttribute('x1'))")
+    assert len(lines) == 2
+    assert lines[0] == lines[1]
+
+
+def test_the_table_holds_every_frame_also_while_it_is_not_shown(page):
+    player = page.locator(".tif-player").nth(1)
+    rows = player.locator(".frames tbody tr")
+    assert rows.count() == 6 + 4
+    assert player.locator(".frames.unseen").count() == 1
+    player.get_by_label("Show the steps as a table").click()
+    assert player.locator(".frames.unseen").count() == 0
+    assert "waiting: C" in rows.first.inner_text()
+
+
+def test_the_figures_text_keeps_its_size_in_a_narrow_window(page):
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.wait_for_timeout(300)
+    sizes = page.locator(".tif-player svg text").evaluate_all(
+        "nodes => nodes.map(n => n.getBoundingClientRect().height).filter(h => h > 0)"
+    )
+    assert min(sizes) >= 13
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_a_printed_page_shows_the_last_step(page):
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    player = page.locator(".tif-player").first
+    number, last = step_of(player)
+    assert number == last
