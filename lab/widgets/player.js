@@ -23,7 +23,7 @@ export function layout(scene, width, end) {
   const gaps = times.slice(1).map((time, i) => time - times[i]).filter((gap) => gap > 0);
   const widest = Math.max(...scene.frames.map((frame) => frame.label.length), 2) * 8 + 8;
   const smallest = Math.min(...gaps, end);
-  const scale = Math.max((width - left - 40) / end, Math.min(widest, 44) / smallest);
+  const scale = Math.max((width - left - 40) / end, Math.min(widest, 30) / smallest);
   const x = (time) => left + time * scale;
   const y = (name) => top + scene.lanes.indexOf(name) * lane + (narrow ? 18 : 0);
   return { narrow, left, lane, top, x, y, scale, width: Math.max(width, x(end) + 40),
@@ -92,7 +92,7 @@ function draw(svg, scene, width, end, colour) {
     }
     return [mark, group];
   });
-  const now = shape("line", { class: "now", y1: 20, y2: at.height });
+  const now = shape("line", { class: "present", y1: 20, y2: at.height });
   svg.replaceChildren(...nodes, ...marks.map(([, group]) => group), now);
   const points = scene.marks.some((mark) => mark.start === mark.stop);
   return (moment, next) => {

@@ -80,7 +80,7 @@ def test_a_focused_scrubber_does_not_step_twice(page):
 def test_two_scenes_on_one_clock_stay_in_step(page):
     player = page.locator(".tif-player").nth(1)
     player.get_by_label("Next step").click()
-    lines = player.locator("line.now").evaluate_all("nodes => nodes.map(n => n.getAttribute('x1'))")
+    lines = player.locator("line.present").evaluate_all("nodes => nodes.map(n => n.getAttribute('x1'))")
     assert len(lines) == 2
     assert lines[0] == lines[1]
 
