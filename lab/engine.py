@@ -72,7 +72,7 @@ class Engine:
             return
         try:
             outcome = self.executor.run(plan, now, until)
-            self.clock.wait_until(outcome.ends[-1])
+            self.clock.wait_until(max(outcome.ends, default=now))
             done, events = self.scheduler.commit(plan, outcome)
         except BaseException:
             self.scheduler.abandon(plan)

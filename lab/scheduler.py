@@ -116,7 +116,7 @@ class Scheduler:
         preempted = self._make_room_for_decodes()
         chunks = self._decodes()
         budget = (self.policy.token_budget or _NO_LIMIT) - len(self._group) - len(chunks)
-        budget -= self._prefills(chunks, budget, preempted)
+        budget -= self._prefills(chunks, budget)
         is_open, opens = self._door(now)
         if is_open and not preempted:
             budget = self._admit(chunks, budget)
@@ -157,7 +157,8 @@ class Scheduler:
                 self._apart.remove(sequence)
                 self._group.join(sequence, self._step)
         events: list[Event] = []
-        done.sort(key=_by_seat)
+        if len(done) > 1:
+            done.sort(key=_by_seat)
         for sequence in done:
             failure = outcome.failures.get(sequence.request.id)
             events += (
@@ -165,8 +166,9 @@ class Scheduler:
                 if failure is None
                 else self._end(sequence, "failed", failure)
             )
-        if steps > 1 or plan.repeat > 1:
-            plan = plan._replace(repeat=steps, blocks=tuple(self._added))
+        step, written, decodes, *_, planned, idle_seats, wake_at = plan
+        added = tuple(self._added)
+        plan = StepPlan(step, written, decodes, added, steps, planned, idle_seats, wake_at)
         return plan, tuple(events)
 
     def abandon(self, plan: StepPlan) -> None:
@@ -220,25 +222,18 @@ class Scheduler:
             if sequence.pace is not None:
                 self._added.append((step, sequence.request.id, block))
 
-    def _prefills(self, chunks: list[Chunk], budget: int, preempted: list[Sequence]) -> int:
+    def _prefills(self, chunks: list[Chunk], budget: int) -> int:
         """Chunks for running sequences that miss more than one token, in order of rank. Returns
         the number of tokens in them.
 
-        Where blocks are short, the last of these sequences gives up its own to the first: so one
-        of them always moves, and no two wait for each other.
+        Where blocks are short a prefill takes what there is and waits in its seat for the rest:
+        the decodes go on, and whoever of them ends gives blocks back. No two prefills wait for
+        each other, since a sequence is only admitted when the whole of it fits beside the others.
         """
-        if not self._apart:
-            return 0
-        prefills = sorted((s for s in self._apart if s.missing > 1), key=_by_rank)
         taken = 0
-        while prefills and taken < budget:
-            sequence = prefills.pop(0)
-            count = min(sequence.missing, budget - taken)
-            while prefills and self._blocks_short(sequence, count) > self._free_blocks:
-                victim = prefills.pop()
-                self._preempt(victim)
-                preempted.append(victim)
-            if count := min(count, self._room(sequence)):
+        for sequence in sorted((s for s in self._apart if s.missing > 1), key=_by_rank):
+            count = min(sequence.missing, budget - taken, self._room(sequence))
+            if count > 0:
                 chunks.append(self._reserve(sequence, count))
                 taken += count
         return taken
@@ -259,7 +254,7 @@ class Scheduler:
 
         Returns what is left of the budget.
         """
-        free = self._free_blocks - self._promised_blocks()
+        free = self._unpromised_blocks()
         blocked: list[tuple[tuple[Time, ...], Sequence]] = []
         while self._num_waiting > len(blocked) and self._free_seats and budget > 0 and free > 0:
             if blocked and _bars_the_door(blocked, self.policy.patience):
@@ -330,10 +325,6 @@ class Scheduler:
 
     # Blocks
 
-    @property
-    def _free_blocks(self) -> int:
-        return self.pool.free if self.pool else _NO_LIMIT
-
     def _blocks_short(self, sequence: Sequence, count: int) -> int:
         """Blocks to add before `count` more tokens of the sequence have a place."""
         if self.pool is None:
@@ -353,13 +344,16 @@ class Scheduler:
         most = sequence.request.max_computed if never else sequence.tokens
         return self._blocks_short(sequence, most - sequence.computed)
 
-    def _promised_blocks(self) -> int:
-        """What running sequences will still ask for. Decodes have their next block already, so
-        that with preemption only prefills count."""
+    def _unpromised_blocks(self) -> int:
+        """Free blocks that no running sequence is sure to ask for. Under preemption by recompute
+        all of them: decodes have their next block, and while a prefill is short of blocks or of
+        budget, nothing is left to admit anybody."""
         if self.pool is None:
-            return 0
-        asking = self.running if self.policy.preemption == "never" else self._apart
-        return sum(self._promise(s) for s in asking if not s.ended)
+            return _NO_LIMIT
+        promised = 0
+        if self.policy.preemption == "never":
+            promised = sum(self._promise(s) for s in self.running if not s.ended)
+        return self.pool.free - promised
 
     def _reserve(self, sequence: Sequence, count: int) -> Chunk:
         """Give the next `count` tokens their blocks, and describe them to the executor."""

@@ -43,7 +43,7 @@ def test_the_buttons_step_and_stop_at_both_ends(page):
         assert step_of(player) == (number, last)
     player.get_by_label("Next step").click()
     assert step_of(player) == (last, last)
-    assert "Static: A was done" in player.locator(".title").first.inner_text()
+    assert "stood idle for two steps" in player.locator(".title").first.inner_text()
     player.get_by_label("Restart").click()
     assert step_of(player) == (1, last)
 
@@ -80,7 +80,9 @@ def test_a_focused_scrubber_does_not_step_twice(page):
 def test_two_scenes_on_one_clock_stay_in_step(page):
     player = page.locator(".tif-player").nth(1)
     player.get_by_label("Next step").click()
-    lines = player.locator("line.present").evaluate_all("nodes => nodes.map(n => n.getAttribute('x1'))")
+    lines = player.locator("line.present").evaluate_all(
+        "nodes => nodes.map(n => n.getAttribute('x1'))"
+    )
     assert len(lines) == 2
     assert lines[0] == lines[1]
 
