@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from lab.ledgers.latency import Latency, latency
-from lab.ledgers.table import Table
+from lab.ledgers.table import Shown, Table
 from lab.ledgers.throughput import Window, ended_in, per_second, window_of
 from lab.request import Time
 from lab.trace import Trace
@@ -51,8 +51,8 @@ class Contract:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class Goodput:
+@dataclass(frozen=True, slots=True, repr=False)
+class Goodput(Shown):
     """Requests that ended in the window, and those of them that kept the contract."""
 
     contract: Contract
@@ -70,12 +70,6 @@ class Goodput:
         late = (len(who) for who in self.broken.values())
         row = (self.requests, len(self.good), self.requests_per_second, *late)
         return Table(columns, (row,), f"contract in {self.unit}: {_promises(self.contract)}")
-
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def goodput(trace: Trace, contract: Contract, window: Window = "drain") -> Goodput:

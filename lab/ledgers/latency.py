@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from lab.ledgers.table import Table
+from lab.ledgers.table import Shown, Table
 from lab.plan import Ending
 from lab.record import Record
 from lab.request import Time
@@ -48,7 +48,7 @@ class Latency:
     spans: dict[str, Time] | None
 
 
-class LatencyLedger:
+class LatencyLedger(Shown):
     """One row a request. `ledger["A"]` is the row of request A; `summary()` the percentiles."""
 
     def __init__(self, rows: Sequence[Latency], unit: str) -> None:
@@ -104,12 +104,6 @@ class LatencyLedger:
             )
         columns = ("metric", "n", "mean", *(f"p{p}" for p in percentiles), "max")
         return Table(columns, rows, f"finished requests, times in {self.unit}", tuple(notes))
-
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def latency(trace: Trace) -> LatencyLedger:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lab.ledgers.latency import exact_ratio
-from lab.ledgers.table import Table
+from lab.ledgers.table import Shown, Table
 from lab.ledgers.throughput import Window, throughput
 from lab.request import Time
 from lab.trace import PER_SECOND, Trace
@@ -13,8 +13,8 @@ from lab.trace import PER_SECOND, Trace
 SECONDS_PER_HOUR = 3600
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+@dataclass(frozen=True, slots=True, repr=False)
+class Cost(Shown):
     """The price of a window and of what came out of it, in the currency of the price."""
 
     total: Time
@@ -30,12 +30,6 @@ class Cost:
         columns = ("paid", "total", "per 1,000 output tokens", "per finished request")
         row = (self.paid, self.total, self.per_thousand_tokens, self.per_finished_request)
         return Table(columns, (row,))
-
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def cost(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lab.ledgers.latency import exact_ratio
-from lab.ledgers.table import Table
+from lab.ledgers.table import Shown, Table
 from lab.request import Time
 from lab.trace import Trace
 
 
-@dataclass(frozen=True, slots=True)
-class Occupancy:
+@dataclass(frozen=True, slots=True, repr=False)
+class Occupancy(Shown):
     """Seat-steps of a run: one seat in one step, computing something (busy) or not (idle)."""
 
     seats: int
@@ -39,12 +39,6 @@ class Occupancy:
         columns = ("seats", "steps", "busy seat-steps", "idle", "occupancy", "tokens/step")
         row = (self.seats, self.steps, self.busy, self.idle, self.share, self.tokens_per_step)
         return Table(columns, (row,))
-
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def occupancy(trace: Trace) -> Occupancy:

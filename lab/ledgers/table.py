@@ -59,6 +59,22 @@ class Table:
         return any(isinstance(row[index], str) for row in self.rows)
 
 
+class Shown:
+    """An account that is shown as its table, in text and on a page."""
+
+    __slots__ = ()
+
+    def table(self) -> Table:
+        """The account in rows and columns."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
 def show(value: Any) -> str:
     """A value as a reader expects it: 40, 1/3, 0.01235, – for what does not exist."""
     if value is None:

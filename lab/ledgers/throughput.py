@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lab.ledgers.latency import exact_ratio
-from lab.ledgers.table import Table
+from lab.ledgers.table import Shown, Table
 from lab.record import Record
 from lab.request import Time
 from lab.trace import PER_SECOND, Trace
@@ -21,8 +21,8 @@ from lab.trace import PER_SECOND, Trace
 Window = Literal["drain"] | tuple[Time, Time]
 
 
-@dataclass(frozen=True, slots=True)
-class Throughput:
+@dataclass(frozen=True, slots=True, repr=False)
+class Throughput(Shown):
     """What was delivered after `start` and not after `end`; a rate is per second, or per step in
     a trace that counts in steps."""
 
@@ -49,12 +49,6 @@ class Throughput:
             self.finished, self.requests_per_second, *self.others.values(),
         )  # fmt: skip
         return Table(columns, (row,), f"window in {self.unit}")
-
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def throughput(trace: Trace, window: Window = "drain") -> Throughput:
