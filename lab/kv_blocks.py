@@ -26,8 +26,7 @@ class BlockPool:
         self.num_blocks = num_blocks
         self.block_tokens = block_tokens
         self._free = list(range(num_blocks - 1, -1, -1))
-        self._used: set[int] = set()
-        self._further: dict[int, int] = {}  # holders beyond the first, where there are any
+        self._holders = [0] * num_blocks
 
     @property
     def free(self) -> int:
@@ -37,11 +36,11 @@ class BlockPool:
     @property
     def used(self) -> int:
         """Blocks with at least one holder."""
-        return len(self._used)
+        return self.num_blocks - len(self._free)
 
     def holders(self, block: int) -> int:
         """How many tables hold this block."""
-        return (block in self._used) + self._further.get(block, 0)
+        return self._holders[block]
 
     def blocks_for(self, num_tokens: int) -> int:
         """Blocks that `num_tokens` positions take: ceil(num_tokens / block_tokens)."""
@@ -57,47 +56,37 @@ class BlockPool:
             return []
         blocks = self._free[: -count - 1 : -1]
         del self._free[-count:]
-        self._used.update(blocks)
+        holders = self._holders
+        for block in blocks:
+            holders[block] = 1
         return blocks
 
     def share(self, blocks: Iterable[int]) -> None:
         """Add one holder to each block, as when a sequence forks or reuses a prefix."""
         blocks = list(blocks)
         for block in blocks:
-            if block not in self._used:
+            if not self._holders[block]:
                 raise ValueError(f"block {block} is free and cannot be shared")
         for block in blocks:
-            self._further[block] = self._further.get(block, 0) + 1
+            self._holders[block] += 1
 
     def release(self, blocks: Iterable[int]) -> None:
-        """Take one holder off each block of a table. A block with no holder left is free again.
+        """Take one holder off each block. A block with no holder left is free again.
 
-        Raises ValueError, and releases nothing, if a block has no holder or is named twice.
+        Raises ValueError, and releases nothing, if a block is named more often than it is held.
         """
         blocks = list(blocks)
-        if self._further:
-            self._check_held(blocks)
-            blocks = [block for block in blocks if not self._drop_further(block)]
-        used = len(self._used)
-        self._used.difference_update(blocks)
-        if used - len(self._used) < len(blocks):
-            self._used = set(range(self.num_blocks)).difference(self._free)
-            self._check_held(blocks)
-        self._free.extend(blocks)
-
-    def _check_held(self, blocks: list[int]) -> None:
-        for block in blocks:
-            if block not in self._used or blocks.count(block) > 1:
+        holders, freed = self._holders, []
+        for place, block in enumerate(blocks):
+            count = holders[block]
+            if not count:
+                for taken_off in blocks[:place]:
+                    holders[taken_off] += 1
                 raise ValueError(f"block {block} was released more often than it was held")
-
-    def _drop_further(self, block: int) -> bool:
-        """Take off a holder beyond the first, if the block has one."""
-        count = self._further.get(block, 0)
-        if count > 1:
-            self._further[block] = count - 1
-        elif count == 1:
-            del self._further[block]
-        return count > 0
+            holders[block] = count - 1
+            if count == 1:
+                freed.append(block)
+        self._free += freed
 
     def own(self, table: list[int], index: int) -> tuple[int, int] | None:
         """Make `table[index]` safe to write: a block with other holders is replaced by a copy.
@@ -105,7 +94,7 @@ class BlockPool:
         Returns (source, copy) for the executor to copy, or None if the block was the table's own.
         """
         block = table[index]
-        if block not in self._further:
+        if self._holders[block] == 1:
             return None
         (copy,) = self.allocate(1)
         self.release([block])

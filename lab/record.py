@@ -132,7 +132,7 @@ class Record:
     def run_of(self, chunk: Chunk, step: int, delivered: int) -> Run:
         """The run that begins when `chunk` is computed in `step`."""
         kind: Kind = "decode"
-        if chunk.start < self.reached:
+        if any(stay.preempted for stay in self.stays) and chunk.start < self.reached:
             kind = "recompute"
         elif chunk.start < self.prompt_tokens:
             kind = "prefill"

@@ -45,7 +45,8 @@ class Scheduler:
         self._apart: list[Sequence] = []  # running, not ended, not in the group
         self._joins_group = repeats and not policy.draft_tokens
         self._step = 0
-        self._sequences: dict[str, Sequence] = {}
+        self._ids: set[str] = set()  # of everybody who was ever added
+        self._sequences: dict[str, Sequence] = {}  # of those who have not ended
         self._waiting: list[
             tuple[tuple[Time, ...], Sequence]
         ] = []  # a heap; the ended drop out late
@@ -74,11 +75,12 @@ class Scheduler:
 
     def add(self, request: Request) -> None:
         """Take a request in. Raises ValueError if its id is taken, Refused if it can never run."""
-        if request.id in self._sequences:
+        if request.id in self._ids:
             raise ValueError(f"request {request.id!r} was added already; ids must be unique")
         self._check_limits(request)
-        number = len(self._sequences)
+        number = len(self._ids)
         sequence = Sequence(request, number, RANKS[self.policy.order](request, number))
+        self._ids.add(request.id)
         self._sequences[request.id] = sequence
         self._wait(sequence)
         if request.cancel_at is not None:
@@ -88,12 +90,12 @@ class Scheduler:
 
     def cancel(self, request_id: str) -> bool:
         """End a request at the next plan, whatever its state. False if it has ended already."""
-        sequence = self._sequences.get(request_id)
-        if sequence is None:
+        if request_id not in self._ids:
             raise ValueError(f"there is no request {request_id!r} to cancel")
-        if not sequence.ended:
+        sequence = self._sequences.get(request_id)
+        if sequence is not None:
             self._cancelled.append(sequence)
-        return not sequence.ended
+        return sequence is not None
 
     def _check_limits(self, request: Request) -> None:
         longest, budget = request.max_computed, self.policy.token_budget
@@ -115,15 +117,17 @@ class Scheduler:
         events = self._end_those_who_gave_up(now)
         preempted = self._make_room_for_decodes()
         chunks = self._decodes()
-        budget = (self.policy.token_budget or _NO_LIMIT) - len(self._group) - len(chunks)
-        budget -= self._prefills(chunks, budget)
+        num_decodes = len(self._group) + len(chunks)
+        budget = (self.policy.token_budget or _NO_LIMIT) - num_decodes
+        if self._apart:
+            budget -= self._prefills(chunks, budget)
         is_open, opens = self._door(now)
         if is_open and not preempted:
             budget = self._admit(chunks, budget)
         if self.policy.draft_tokens:
             chunks = self._with_drafts(chunks, budget)
         repeat = 1
-        if self._group and not chunks and not preempted:
+        if num_decodes and not chunks and not preempted:
             repeat = self._equal_steps()
         return StepPlan(
             self._step,
@@ -166,9 +170,10 @@ class Scheduler:
                 if failure is None
                 else self._end(sequence, "failed", failure)
             )
-        step, written, decodes, *_, planned, idle_seats, wake_at = plan
-        added = tuple(self._added)
-        plan = StepPlan(step, written, decodes, added, steps, planned, idle_seats, wake_at)
+        if plan.repeat > 1:
+            step, written, decodes, _, _, told, idle_seats, wake_at = plan
+            added = tuple(self._added)
+            plan = StepPlan(step, written, decodes, added, steps, told, idle_seats, wake_at)
         return plan, tuple(events)
 
     def abandon(self, plan: StepPlan) -> None:
@@ -421,6 +426,7 @@ class Scheduler:
         """A request ends, and whoever loses the seat by it leaves: in a static batch that is
         nobody before the last member has ended, and then all of them."""
         sequence.ended = True
+        del self._sequences[sequence.request.id]
         events = [Event(sequence.request.id, kind, reason)]
         if sequence not in self.running:
             self._num_waiting -= 1
@@ -458,6 +464,8 @@ def _check_outcome(plan: StepPlan, outcome: StepOutcome) -> None:
             f"a plan of {plan.repeat} equal steps needs 1 to {plan.repeat} ends, "
             f"got {len(outcome.ends)}"
         )
+    if outcome.tokens is None and not outcome.accepted and not outcome.failures:
+        return
     for chunk in plan.written:
         accepted = outcome.accepted.get(chunk.request_id, 0)
         if not 0 <= accepted <= chunk.drafts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from lab.plan import Chunk, Decode, Decodes, Event, StepOutcome, StepPlan
+from lab.plan import Chunk, Decode, Event, StepOutcome, StepPlan
 from lab.record import Record, Run, Stay
 from lab.request import Request, Time
 from lab.trace_check import problems
@@ -50,7 +50,6 @@ class Trace:
         self.starts = starts
         self.ends = ends
         self._records = {record.id: record for record in records}
-        self._decodes: Decodes | None = None
         self._going_on: dict[str, Run] = {}
 
     # Reading
@@ -190,7 +189,7 @@ class Trace:
                 stay = record.stays[-1] if record.stays else None
                 if stay and stay.stop is None:  # an abandoned plan gives seats and leaves no trace
                     preempted = event.kind == "preempted"
-                    record.stays[-1] = stay._replace(stop=self.num_steps, preempted=preempted)
+                    record.stays[-1] = Stay(stay.seat, stay.first, self.num_steps, preempted)
             else:
                 record.status, record.reason, record.end = event.kind, event.reason, now
 
@@ -211,10 +210,9 @@ class Trace:
             if outcome.tokens is not None:
                 record = self._records[chunk.request_id]
                 record.output += outcome.tokens.get(chunk.request_id, ())
-        if plan.decodes is not self._decodes:
-            self._decodes = plan.decodes
+        if len(going_on) < len(plan.decodes.members):  # whoever left was closed before
             for member in plan.decodes.members:
-                if member[0] not in going_on:
+                if member.request_id not in going_on:
                     self._open(member, first)
         for _, request_id, block in plan.blocks:
             going_on[request_id].blocks.append(block)
@@ -233,10 +231,13 @@ class Trace:
     # A run of decodes grows by itself until its request ends or is preempted
 
     def _open(self, member: Decode, step: int) -> None:
-        position = member.pace + step
-        chunk = Chunk(member.request_id, member.seat, position, position + 1, samples=True)
-        self._add_chunk(chunk, step, 1)
-        self._going_on[member.request_id] = self._records[member.request_id].runs[-1]
+        runs, position = self._records[member.request_id].runs, member.pace + step
+        last = runs[-1]
+        if last.kind == "decode" and last.stop == step and last.reached == position:
+            last.count += 1
+        else:
+            runs.append(Run("decode", member.seat, step, 1, position, 1, 1))
+        self._going_on[member.request_id] = runs[-1]
 
     def _close(self, request_id: str) -> None:
         run = self._going_on.pop(request_id, None)
