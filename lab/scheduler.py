@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from bisect import insort
 from operator import attrgetter
+from typing import TypeAlias
 
 from lab.decode_group import DecodeGroup
 from lab.kv_blocks import BlockPool
@@ -15,6 +16,8 @@ from lab.request import Request, Sequence, Time
 _by_rank = attrgetter("rank")
 _by_seat = attrgetter("seat")
 _NO_LIMIT = 1 << 62
+_Entry: TypeAlias = tuple[tuple[Time, ...], Sequence]
+"""Somebody who waits, behind the rank that sorts the queue."""
 
 
 class Refused(ValueError):
@@ -47,9 +50,7 @@ class Scheduler:
         self._step = 0
         self._ids: set[str] = set()  # of everybody who was ever added
         self._sequences: dict[str, Sequence] = {}  # of those who have not ended
-        self._waiting: list[
-            tuple[tuple[Time, ...], Sequence]
-        ] = []  # a heap; the ended drop out late
+        self._waiting: list[_Entry] = []  # a heap; the ended drop out late
         self._num_waiting = 0
         self._free_seats = list(range(policy.seats))  # a heap: the lowest seat is given first
         self._give_up: list[tuple[Time, int, Ending, Sequence]] = []  # a heap of moments
@@ -260,7 +261,7 @@ class Scheduler:
         Returns what is left of the budget.
         """
         free = self._unpromised_blocks()
-        blocked: list[tuple[tuple[Time, ...], Sequence]] = []
+        blocked: list[_Entry] = []
         while self._num_waiting > len(blocked) and self._free_seats and budget > 0 and free > 0:
             if blocked and _bars_the_door(blocked, self.policy.patience):
                 break
@@ -453,7 +454,7 @@ class Scheduler:
         return events
 
 
-def _bars_the_door(blocked: list[tuple[tuple[Time, ...], Sequence]], patience: int) -> bool:
+def _bars_the_door(blocked: list[_Entry], patience: int) -> bool:
     """Whether nobody behind those who do not fit may pass them any more."""
     return len(blocked) > patience or any(s.passed_over >= patience for _, s in blocked)
 
