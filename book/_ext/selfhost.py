@@ -7,12 +7,15 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from lab.figures import palette
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def setup(app: Any) -> dict[str, bool]:
     """What Sphinx calls."""
     app.connect("config-inited", _write_footer)
+    app.connect("config-inited", _write_palette)
     app.connect("build-finished", _publish_as_is)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -26,6 +29,15 @@ def _write_footer(app: Any, config: Any) -> None:
         f"<p>To cite: {config.author}, <cite>{config.html_title}</cite>, version {version}, "
         f"{config.copyright}.</p>"
     )
+
+
+def _write_palette(app: Any, config: Any) -> None:
+    folder = ROOT / "_build" / "generated"
+    folder.mkdir(parents=True, exist_ok=True)
+    dark = 'html[data-theme="dark"]'
+    (folder / "palette.css").write_text(palette.css("html", dark), encoding="utf-8")
+    config.html_static_path.append(str(folder))
+    config.html_css_files.insert(0, "palette.css")
 
 
 def _commit() -> str | None:

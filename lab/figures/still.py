@@ -6,26 +6,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from lab.figures import palette
 from lab.figures.scene import Mark, Scene
 from lab.ledgers.table import show
 
-_COLOURS = ("a", "b", "c", "d", "e", "f")
 _LANE, _GAP, _LEFT, _COLUMN = 34, 8, 72, 52
 
-_STYLE = """
-text { font: 13px system-ui, sans-serif; fill: var(--ink); font-variant-numeric: tabular-nums }
-.title { font-weight: 600 } .soft { fill: var(--soft) } .on { fill: var(--on); font-weight: 600 }
-.idle { fill: none; stroke: var(--soft); stroke-dasharray: 4 3 }
-.card { fill: var(--card) }
-.axis { stroke: var(--line) } .wait { stroke: var(--soft); stroke-width: 2; stroke-dasharray: 2 4 }
-.a { fill: var(--a) } .b { fill: var(--b) } .c { fill: var(--c) }
-.d { fill: var(--d) } .e { fill: var(--e) } .f { fill: var(--f) }
-.hatch { stroke: var(--on); stroke-width: 1.5; opacity: .55 }
-:root { --ink: #1c2330; --soft: #5b6575; --line: #d9dee7; --on: #fff; --card: #fbfcfe;
-  --a: #2f6db3; --b: #b4531f; --c: #4c7a3a; --d: #7b4fa3; --e: #8a6d1b; --f: #23777a }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e7ebf2; --soft: #a3adbd; --line: #333c4a; --on: #10141b; --card: #171c25;
-    --a: #5d97dc; --b: #e0844c; --c: #7fb069; --d: #b48ad6; --e: #c9a94a; --f: #5fb3b3 } }
+_STYLE = f"""
+text {{ fill: var(--tif-ink); font: 13px system-ui, sans-serif }}
+text {{ font-variant-numeric: tabular-nums }}
+.title {{ font-weight: 600 }} .soft {{ fill: var(--tif-soft) }}
+.on {{ fill: var(--tif-on); font-weight: 600 }}
+.idle {{ fill: none; stroke: var(--tif-soft); stroke-dasharray: 4 3 }}
+.card {{ fill: var(--tif-card) }} .axis {{ stroke: var(--tif-line) }}
+.wait {{ stroke: var(--tif-soft); stroke-width: 2; stroke-dasharray: 2 4 }}
+.hatch {{ stroke: var(--tif-on); stroke-width: 1.5; opacity: .55 }}
+{" ".join(f".{name} {{ fill: var(--tif-{name}) }}" for name in palette.REQUESTS)}
+:root {{ {palette.variables(palette.LIGHT)} }}
+@media (prefers-color-scheme: dark) {{ :root {{ {palette.variables(palette.DARK)} }} }}
 """
 
 
@@ -53,7 +51,9 @@ def still(scenes: Sequence[Scene], label: str) -> str:
 
 def _scene(scene: Scene, scale: float, top: int) -> tuple[str, int]:
     who = sorted({mark.who for mark in scene.marks if mark.who})
-    colour = {name: _COLOURS[index % len(_COLOURS)] for index, name in enumerate(who)}
+    colour = {
+        name: palette.REQUESTS[index % len(palette.REQUESTS)] for index, name in enumerate(who)
+    }
     lanes = {lane: top + 34 + index * (_LANE + _GAP) for index, lane in enumerate(scene.lanes)}
     out = [f'<text class="title" x="12" y="{top + 18}">{escape(scene.title)}</text>']
     out += [

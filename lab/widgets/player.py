@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import anywidget
 import traitlets
 
 from lab.figures.scene import Scene
-
-_HERE = Path(__file__).parent
+from lab.widgets.modules import module, style
 
 
 class Player(anywidget.AnyWidget):
@@ -19,8 +17,8 @@ class Player(anywidget.AnyWidget):
     `step` is the number of the moment that is shown, from 0; it may be set from Python.
     """
 
-    _esm = _HERE / "player.js"
-    _css = _HERE / "style.css"
+    _esm = module("player")
+    _css = style()
 
     scenes: Any = traitlets.List(read_only=True).tag(sync=True)
     step: Any = traitlets.Int(0).tag(sync=True)

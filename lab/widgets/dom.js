@@ -1,0 +1,25 @@
+// Elements in one call each: the words that every widget here is written in.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An HTML element with properties and children. */
+export function element(name, properties = {}, ...children) {
+  const node = Object.assign(document.createElement(name), properties);
+  node.append(...children);
+  return node;
+}
+
+/** An SVG element with attributes, and a text where it has one. */
+export function shape(name, attributes = {}, text) {
+  const node = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  if (text !== undefined) node.textContent = text;
+  return node;
+}
+
+/** A button: what it shows, what a screen reader calls it, and what it does. */
+export function button(text, name, act) {
+  const node = element("button", { type: "button", textContent: text, title: name, onclick: act });
+  node.setAttribute("aria-label", name);
+  return node;
+}

@@ -1,0 +1,170 @@
+// Draws lanes against time: marks that last, marks of one moment, brackets over a span.
+
+import { shape } from "./dom.js";
+
+const BOX = 34;
+const SPAN = 30; // the height of a lane that holds brackets only
+
+/** Past, now or future: what a mark is when the reader stands at a moment. */
+export const whenOf = (mark, at) => (mark.start > at ? "future" : mark.stop > at ? "now" : "past");
+
+/**
+ * Where everything stands, for a window of `width` pixels. Text keeps its size: a narrow window
+ * gets the lanes' names above the lanes, and a long scene becomes wider than the window.
+ */
+export function layout(scene, width, end) {
+  const narrow = width < 520;
+  const names = Math.max(...scene.lanes.map((name) => name.length)) * 7 + 16;
+  const left = narrow ? 24 : Math.max(64, names);
+  const times = scene.frames.map((frame) => frame.at);
+  const gaps = times.slice(1).map((time, i) => time - times[i]).filter((gap) => gap > 0);
+  const widest = Math.max(...scene.frames.map((frame) => frame.label.length), 2) * 8 + 8;
+  const smallest = Math.min(...gaps, end);
+  const scale = Math.max((width - left - 40) / end, Math.min(widest, 30) / smallest);
+  const tops = new Map();
+  let height = 26;
+  for (const name of scene.lanes) {
+    const spans = scene.marks.every((mark) => mark.lane !== name || mark.role === "span");
+    height += narrow ? 18 : 0;
+    tops.set(name, height);
+    height += (spans ? SPAN : BOX) + (narrow ? 8 : 12);
+  }
+  const x = (time) => left + time * scale;
+  return { narrow, left, scale, x, y: (name) => tops.get(name), height: height + 4,
+           width: Math.max(width, x(end) + 40) };
+}
+
+/** What a scene shows of each request as one outline a lane: from its first mark to its last. */
+export function outlines(scene) {
+  const found = new Map();
+  for (const mark of scene.marks) {
+    if (!mark.who || mark.start === mark.stop || ["idle", "waiting", "queued", "span"].includes(mark.role)) continue;
+    const key = `${mark.lane} ${mark.who}`;
+    const known = found.get(key) ?? { lane: mark.lane, who: mark.who, start: mark.start, stop: mark.stop };
+    found.set(key, { ...known, start: Math.min(known.start, mark.start), stop: Math.max(known.stop, mark.stop) });
+  }
+  return [...found.values()];
+}
+
+/** What a mark looks like at the origin, `wide` pixels long. */
+function paint(mark, wide) {
+  if (mark.role === "span") {
+    const nodes = [shape("path", { class: "bracket", d: `M1 26v-7h${Math.max(wide - 2, 2)}v7` })];
+    if (mark.label) nodes.push(shape("text", { class: "words", x: 2, y: 13 }, mark.label));
+    return nodes;
+  }
+  if (mark.role === "waiting" || mark.role === "queued") {
+    const nodes = [shape("line", { class: "wait", x1: 0, x2: wide - 3, y1: 27, y2: 27 })];
+    if (mark.label) nodes.push(shape("text", { class: "words", x: 4, y: 20 }, mark.label));
+    return nodes;
+  }
+  if (mark.start === mark.stop) {
+    const token = mark.role === "token";
+    const sign = { arrival: "▸", end: "×" }[mark.role] ?? mark.label;
+    const text = shape("text", { class: token ? "on mid" : "words mid", x: 0, y: 22 }, sign);
+    return token ? [shape("rect", { class: "box", x: -11, y: 0, width: 22, height: BOX, rx: 4 }), text] : [text];
+  }
+  const nodes = [shape("rect", { class: "box", width: Math.max(wide - 3, 3), height: BOX, rx: 4 })];
+  const label = mark.role === "idle" ? "idle" : mark.label;
+  const fits = wide - 3 > label.length * 7 + 10;
+  if (mark.role === "prefill" || mark.role === "recompute") {
+    let path = "";
+    for (let step = fits ? 24 : 4; step < wide - 15; step += 7) path += `M${step} ${BOX}l12 -${BOX}`;
+    nodes.push(shape("path", { class: "hatch", d: path }));
+  }
+  if (fits) nodes.push(shape("text", { class: "on", x: 7, y: 22 }, label));
+  return nodes;
+}
+
+/**
+ * A stage for one scene: `fit(width, end)` lays it out, `show(moment, next)` stands at a moment and
+ * returns its place, `replace(scene, ghost)` moves every mark to where another scene has it.
+ * `grips` ({ of: () => {who: {value, min, max}}, move(who, value) }) lets the ends of bars be dragged.
+ */
+export function lanes(scene, colour, grips) {
+  const svg = shape("svg", { role: "img" });
+  const [back, ghosts, body, front] = [0, 1, 2, 3].map(() => shape("g"));
+  const now = shape("line", { class: "present" });
+  const groups = new Map();
+  let at = null, until = 0, before = [], points = false;
+  svg.append(back, ghosts, body, front, now);
+
+  function fit(width, end) {
+    until = end;
+    at = layout(scene, width, end);
+    svg.setAttribute("aria-label", `${scene.title} ${scene.conditions}`);
+    svg.setAttribute("width", at.width);
+    svg.setAttribute("height", at.height);
+    svg.setAttribute("viewBox", `0 0 ${at.width} ${at.height}`);
+    points = scene.marks.some((mark) => mark.start === mark.stop);
+    ground();
+    const kept = new Set(scene.marks.map((mark) => mark.id));
+    for (const [id, { group }] of groups) if (!kept.has(id)) { group.remove(); groups.delete(id); }
+    for (const mark of scene.marks) {
+      const group = groups.get(mark.id)?.group ?? shape("g");
+      group.style.transform = `translate(${at.x(mark.start)}px, ${at.y(mark.lane)}px)`;
+      group.replaceChildren(...paint(mark, (mark.stop - mark.start) * at.scale));
+      groups.set(mark.id, { mark, group });
+      body.append(group);
+    }
+    hold();
+  }
+
+  function ground() {
+    const nodes = [];
+    for (const frame of scene.frames) {
+      const x = at.x(frame.at);
+      nodes.push(shape("line", { class: "tick", x1: x, x2: x, y1: 20, y2: at.height }),
+        shape("text", { class: "soft", x: x + 3, y: 14 }, frame.label));
+    }
+    for (const name of scene.lanes) {
+      const place = at.narrow ? { x: 4, y: at.y(name) - 5 } : { x: 4, y: at.y(name) + 22 };
+      nodes.push(shape("text", { class: "soft", ...place }, name));
+    }
+    back.replaceChildren(...nodes);
+    now.setAttribute("y1", 20);
+    now.setAttribute("y2", at.height);
+    ghosts.replaceChildren(...before.filter(({ lane }) => scene.lanes.includes(lane)).map(({ lane, who, start, stop }) =>
+      shape("rect", { class: `ghost ${colour(who)}`, x: at.x(start) - 2, y: at.y(lane) - 3,
+        width: (stop - start) * at.scale, height: BOX + 6, rx: 6 })));
+  }
+
+  /** The grips at the ends of the bars that may be dragged. */
+  function hold() {
+    front.replaceChildren();
+    for (const [who, { value, min, max }] of Object.entries(grips?.of() ?? {})) {
+      const mine = outlines(scene).filter((bar) => bar.who === who);
+      const bar = mine.sort((a, b) => a.stop - b.stop).at(-1);
+      if (!bar) continue;
+      const grip = shape("rect", { class: `grip ${colour(who)}`, x: at.x(bar.stop) - 11, y: at.y(bar.lane) + 5, width: 14, height: BOX - 10, rx: 4 });
+      grip.addEventListener("pointerdown", (down) => {
+        down.preventDefault();
+        grip.setPointerCapture(down.pointerId);
+        const scale = at.scale;
+        grip.onpointermove = (move) => grips.move(who, Math.min(max, Math.max(min, value + Math.round((move.clientX - down.clientX) / scale))));
+        grip.onpointerup = grip.onpointercancel = () => { grip.onpointermove = null; grips.done?.(); };
+      });
+      front.append(grip);
+    }
+  }
+
+  function show(moment, next) {
+    for (const { mark, group } of groups.values())
+      group.setAttribute("class", `mark ${mark.role} ${colour(mark.who)} ${whenOf(mark, moment)}`);
+    const line = points ? moment : Math.min(next ?? until, until);
+    now.style.transform = `translateX(${at.x(line)}px)`;
+    for (const { mark, group } of groups.values()) {
+      if (mark.role !== "waiting" && mark.role !== "queued") continue;
+      const seen = Math.min(mark.stop, Math.max(line, mark.start)) - mark.start;
+      group.firstChild.setAttribute("x2", Math.max(seen * at.scale - 3, 0));
+    }
+    return at.x(moment);
+  }
+
+  function replace(other, ghost) {
+    before = ghost ? outlines(ghost) : [];
+    scene = other;
+  }
+
+  return { node: svg, fit, show, replace };
+}
