@@ -18,6 +18,7 @@ _WHERE = {
     "EvenlySpaced": "lab.draws",
     "Fixed": "lab.draws",
     "Geometric": "lab.draws",
+    "Knob": "lab.widgets.what_if",
     "LogNormal": "lab.draws",
     "OnOff": "lab.draws",
     "Poisson": "lab.draws",
@@ -42,6 +43,7 @@ _WHERE = {
     "simulate": "lab.run",
     "throughput": "lab.ledgers.throughput",
     "timeline": "lab.figures.timeline",
+    "what_if": "lab.widgets.what_if",
     "worked": "lab.worked_numbers",
 }
 

@@ -28,6 +28,8 @@ from lab.trace import Trace as Trace
 from lab.trace_json import load as load
 from lab.trace_json import save as save
 from lab.widgets.player import play as play
+from lab.widgets.what_if import Knob as Knob
+from lab.widgets.what_if import what_if as what_if
 from lab.worked_numbers import entry as entry
 from lab.worked_numbers import worked as worked
 from lab.workload import Workload as Workload

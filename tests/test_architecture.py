@@ -47,6 +47,10 @@ ALLOWED = {
         *("request", "workload", "record", "trace", "policy", "scheduler"),
         *("executors", "clock", "engine"),
     },
+    # what a reader may change: a run and its picture, from a few numbers
+    "what_ifs": {
+        *("workload", "policy", "run", "executors", "ledgers", "figures"),
+    },
     "doctor": set(),
     "__main__": {
         *("workload", "trace", "trace_json", "perfetto", "worked_numbers", "ledgers", "figures"),

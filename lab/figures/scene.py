@@ -151,6 +151,17 @@ class Scene:
         return [cell.ljust(widest) for cell in cells]
 
 
+def plain(value: object) -> Any:
+    """A value as JSON knows it: scenes by `to_json`, exact times as decimals, tuples as lists."""
+    if isinstance(value, Scene):
+        return value.to_json()
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return float(value) if isinstance(value, Fraction) else value
+
+
 def _plain(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return {name: float(v) if isinstance(v, Fraction) else v for name, v in pairs}
 

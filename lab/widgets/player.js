@@ -108,7 +108,7 @@ export function player(el, scenes, { step = 0, onStep = () => {}, grips } = {}) 
     scenes = others;
     moments = momentsOf(scenes);
     last = moments.length - 1;
-    end = Math.max(...scenes.flatMap((scene) => scene.marks.map((mark) => mark.stop)));
+    end = Math.max(...[...scenes, ...ghosts].flatMap((scene) => scene.marks.map((mark) => mark.stop)));
     colour = coloursOf(scenes);
     step = Math.min(step, last);
     scrubber.max = last;
