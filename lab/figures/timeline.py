@@ -42,11 +42,16 @@ def _seats(trace: Trace, title: str, finding: str) -> Scene:
     num_seats = max((stay.seat for stay, _ in stays), default=-1) + 1
     lanes = [f"seat {seat + 1}" for seat in range(num_seats)]
     marks = [mark for step in steps for mark in _step_marks(step, num_seats, trace)]
-    queue = list(_queue_marks(trace, steps))
+    waiting = [[record.id for record in _waiting(trace, step)] for step in steps]
+    queue = [
+        Mark(f"queue.{step.number}", "queued", "queue", step.start, step.end, " ".join(who))
+        for step, who in zip(steps, waiting, strict=True)
+        if who
+    ]
     by_steps = trace.unit == "step" and all(s.start == s.number for s in steps)
     frames = [
-        Frame(s.start, str(s.number + 1) if by_steps else show(s.start), _caption(s, trace))
-        for s in steps
+        Frame(s.start, str(s.number + 1) if by_steps else show(s.start), _caption(s, who, trace))
+        for s, who in zip(steps, waiting, strict=True)
     ]
     return Scene(
         title=title or "Who sits where, and who waits?",
@@ -82,14 +87,7 @@ def _holder(trace: Trace, seat: int, step: int) -> str | None:
     return None
 
 
-def _queue_marks(trace: Trace, steps: list[Step]) -> Iterator[Mark]:
-    for step in steps:
-        waiting = " ".join(record.id for record in _waiting(trace, step))
-        if waiting:
-            yield Mark(f"queue.{step.number}", "queued", "queue", step.start, step.end, waiting)
-
-
-def _caption(step: Step, trace: Trace) -> str:
+def _caption(step: Step, waiting: list[str], trace: Trace) -> str:
     """What the step did to each request in it, who is done, and who waits for what."""
     told: dict[str, list[str]] = defaultdict(list)
     for chunk in step.chunks:
@@ -105,7 +103,7 @@ def _caption(step: Step, trace: Trace) -> str:
                 parts.append(f"{record.id} was preempted")
     if stalled := _stalled(trace, step):
         parts.append(f"stalled: {', '.join(stalled)}")
-    if waiting := [record.id for record in _waiting(trace, step)]:
+    if waiting:
         parts.append(f"waiting: {', '.join(waiting)}")
     return "; ".join(parts)
 
