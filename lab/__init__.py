@@ -38,6 +38,7 @@ _WHERE = {
     "occupancy": "lab.ledgers.occupancy",
     "percentile": "lab.ledgers.latency",
     "play": "lab.widgets.player",
+    "request_rows": "lab.figures.rows",
     "save": "lab.trace_json",
     "save_perfetto": "lab.perfetto",
     "simulate": "lab.run",
