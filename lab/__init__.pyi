@@ -6,6 +6,7 @@ from lab.draws import Geometric as Geometric
 from lab.draws import LogNormal as LogNormal
 from lab.draws import OnOff as OnOff
 from lab.draws import Poisson as Poisson
+from lab.draws import Quantiles as Quantiles
 from lab.draws import Uniform as Uniform
 from lab.executors.cost_model import CostModel as CostModel
 from lab.figures.rows import request_rows as request_rows
@@ -22,6 +23,7 @@ from lab.ledgers.throughput import throughput as throughput
 from lab.perfetto import save_perfetto as save_perfetto
 from lab.policy import Continuous as Continuous
 from lab.policy import Static as Static
+from lab.public_traces import public_trace as public_trace
 from lab.request import Request as Request
 from lab.run import given as given
 from lab.run import simulate as simulate

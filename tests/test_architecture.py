@@ -21,6 +21,7 @@ ALLOWED = {
     "draws": set(),
     "trace_files": {"request"},
     "workload": {"request", "draws", "trace_files"},
+    "public_traces": {"draws", "workload"},
     # what is decided, and what came of it
     "plan": {"request"},
     "record": {"request", "plan"},

@@ -1,7 +1,13 @@
 // Plays scenes: lanes, marks and frames in, pictures and captions out. It knows nothing of models.
 
+import { crowd } from "./crowd.js";
 import { button, element } from "./dom.js";
 import { lanes } from "./lanes.js";
+
+const MANY = 40; // lanes; more are drawn on a canvas
+
+/** Who draws a scene. */
+const stageOf = (scene) => (scene.lanes.length > MANY ? crowd : lanes);
 
 /** The moments at which any of the scenes has a frame, in order. */
 export const momentsOf = (scenes) =>
@@ -34,7 +40,7 @@ function part(scene, colour, grips) {
   const title = element("p", { className: "title" });
   const conditions = element("p", { className: "conditions" });
   const stage = element("div", { className: "stage", tabIndex: -1 });
-  const drawn = lanes(scene, colour, grips);
+  const drawn = stageOf(scene)(scene, colour, grips);
   stage.append(drawn.node);
   const words = (now) => conditions.replaceChildren(`${now.conditions} `, element("span", { className: "tag", textContent: now.tag }));
   words(scene);
@@ -161,6 +167,7 @@ export function player(el, scenes, { step = 0, onStep = () => {}, grips } = {}) 
     destroy() {
       stop();
       watcher.disconnect();
+      parts.forEach(({ drawn }) => drawn.destroy?.());
       window.removeEventListener("beforeprint", printed);
     },
   };
