@@ -34,6 +34,7 @@ _WHERE = {
     "given": "lab.run",
     "goodput": "lab.ledgers.goodput",
     "latency": "lab.ledgers.latency",
+    "lifeline": "lab.figures.lifeline",
     "load": "lab.trace_json",
     "model": "lab.ledgers.sizes",
     "occupancy": "lab.ledgers.occupancy",
