@@ -13,6 +13,7 @@ from typing import Any
 
 from docutils import nodes
 from docutils.utils import new_document
+from sphinx import addnodes
 from sphinx.roles import XRefRole
 
 LEGEND = "book/tags"
@@ -65,7 +66,9 @@ def _definition(app: Any, id: str, home: str, page: str) -> str:
     copy = new_document(page)
     copy.settings.env = app.env
     copy += [node.deepcopy() for node in term.parent[-1].children]
+    for link in copy.findall(addnodes.pending_xref):
+        link["refdoc"] = page
     app.env.resolve_references(copy, page, app.builder)
     name = html.escape(term.astext())
-    body = app.builder.render_partial(copy)["fragment"]
+    body = "".join(app.builder.render_partial(node)["fragment"] for node in copy.children)
     return f'<div id="definition-{id}" data-name="{name}">{body}</div>'
