@@ -158,3 +158,17 @@ def _plain(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def moment(time: Time, unit: str) -> str:
     """A moment in words: "180 ms", "step 3"."""
     return f"step {show(time)}" if unit == "step" else f"{show(time)} {unit}"
+
+
+def plain(value: Any) -> Any:
+    """A result as JSON has it: scenes by their own form, exact times as decimals."""
+    if hasattr(value, "to_json"):
+        return plain(value.to_json())
+    match value:
+        case Fraction():
+            return float(value)
+        case dict():
+            return {name: plain(part) for name, part in value.items()}
+        case list() | tuple():
+            return [plain(part) for part in value]
+    return value
