@@ -1,7 +1,8 @@
 """Sphinx extension: a term or a tag brings its definition to the page that uses it.
 
 `` {term}`prefill` `` is Sphinx's own link to the glossary. `` {tag}`given` `` is the same link to
-the legend of the tags, drawn as a tag. Every definition that a page needs stands hidden at its end;
+the legend of the tags, drawn as a tag. A notebook is also read without Sphinx: in a chapter the
+plain *prefill* and *given* do the same, where a term or a tag has that name. Every definition that a page needs stands hidden at its end;
 `_static/definitions.js` shows it beside the link.
 """
 
@@ -17,6 +18,7 @@ from sphinx import addnodes
 from sphinx.roles import XRefRole
 
 LEGEND = "book/tags"
+TAGS = ("given", "derived", "measured", "cited")
 
 
 class Tag(XRefRole):
@@ -32,8 +34,30 @@ class Tag(XRefRole):
 def setup(app: Any) -> dict[str, bool]:
     """What Sphinx calls."""
     app.add_role("tag", Tag(lowercase=True, innernodeclass=nodes.inline, warn_dangling=True))
+    app.connect("doctree-read", _link_emphasised)
+    app.connect("missing-reference", _leave_emphasised)
     app.connect("html-page-context", _bring_definitions)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _link_emphasised(app: Any, doctree: nodes.document) -> None:
+    """Make every emphasised word of a chapter a link to the term of that name, if there is one."""
+    if not app.env.docname.startswith("chapters/"):
+        return
+    for word in list(doctree.findall(nodes.emphasis)):
+        name = word.astext().lower()
+        shown = nodes.inline("", word.astext(), classes=["tag" if name in TAGS else "std-term"])
+        link = addnodes.pending_xref(
+            "", refdomain="std", reftype="term", reftarget=name, refdoc=app.env.docname
+        )
+        link["emphasised"] = word
+        link += shown
+        word.replace_self(link)
+
+
+def _leave_emphasised(app: Any, env: Any, link: Any, shown: nodes.Node) -> nodes.Node | None:
+    """A word that is no term stays what it was."""
+    return link.get("emphasised")  # type: ignore[no-any-return]
 
 
 def _bring_definitions(
