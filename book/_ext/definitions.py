@@ -2,8 +2,10 @@
 
 `` {term}`prefill` `` is Sphinx's own link to the glossary. `` {tag}`given` `` is the same link to
 the legend of the tags, drawn as a tag. A notebook is also read without Sphinx: in a chapter the
-plain *prefill* and *given* do the same, where a term or a tag has that name. Every definition that a page needs stands hidden at its end;
-`_static/definitions.js` shows it beside the link.
+plain *prefill* and *given* do the same, where a term or a tag has that name.
+
+Every definition that a page needs stands hidden at its end; `_static/definitions.js` shows it
+beside the link.
 """
 
 from __future__ import annotations
