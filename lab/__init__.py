@@ -39,6 +39,7 @@ _WHERE = {
     "percentile": "lab.ledgers.latency",
     "play": "lab.widgets.player",
     "request_rows": "lab.figures.rows",
+    "request_states": "lab.figures.states",
     "save": "lab.trace_json",
     "save_perfetto": "lab.perfetto",
     "simulate": "lab.run",
