@@ -42,6 +42,7 @@ _WHERE = {
     "play": "lab.widgets.player",
     "request_rows": "lab.figures.rows",
     "public_trace": "lab.public_traces",
+    "request_states": "lab.figures.states",
     "save": "lab.trace_json",
     "save_perfetto": "lab.perfetto",
     "simulate": "lab.run",

@@ -11,6 +11,7 @@ from lab.draws import Uniform as Uniform
 from lab.executors.cost_model import CostModel as CostModel
 from lab.figures.lifeline import lifeline as lifeline
 from lab.figures.rows import request_rows as request_rows
+from lab.figures.states import request_states as request_states
 from lab.figures.timeline import timeline as timeline
 from lab.ledgers.goodput import Contract as Contract
 from lab.ledgers.goodput import goodput as goodput
