@@ -31,6 +31,7 @@ _WHERE = {
     "entry": "lab.worked_numbers",
     "given": "lab.run",
     "goodput": "lab.ledgers.goodput",
+    "hand": "lab.widgets.hand",
     "latency": "lab.ledgers.latency",
     "load": "lab.trace_json",
     "model": "lab.ledgers.sizes",

@@ -27,6 +27,7 @@ from lab.run import simulate as simulate
 from lab.trace import Trace as Trace
 from lab.trace_json import load as load
 from lab.trace_json import save as save
+from lab.widgets.hand import hand as hand
 from lab.widgets.player import play as play
 from lab.worked_numbers import entry as entry
 from lab.worked_numbers import worked as worked

@@ -32,7 +32,7 @@ ALLOWED = {
     "worked_numbers": set(),
     "ledgers": {"request", "plan", "record", "trace"},
     "figures": {"request", "plan", "record", "trace", "ledgers"},
-    "widgets": {"figures"},
+    "widgets": {"trace", "figures"},
     # who decides: nothing here knows who computes
     "kv_blocks": set(),
     "policy": {"request"},
