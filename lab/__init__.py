@@ -33,6 +33,7 @@ _WHERE = {
     "entry": "lab.worked_numbers",
     "given": "lab.run",
     "goodput": "lab.ledgers.goodput",
+    "hand": "lab.widgets.hand",
     "latency": "lab.ledgers.latency",
     "lifeline": "lab.figures.lifeline",
     "load": "lab.trace_json",

@@ -32,6 +32,7 @@ from lab.run import simulate as simulate
 from lab.trace import Trace as Trace
 from lab.trace_json import load as load
 from lab.trace_json import save as save
+from lab.widgets.hand import hand as hand
 from lab.widgets.player import play as play
 from lab.widgets.what_if import Knob as Knob
 from lab.widgets.what_if import what_if as what_if

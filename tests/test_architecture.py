@@ -35,7 +35,7 @@ ALLOWED = {
     "answers": {"ledgers"},
     "exercises": {"answers"},
     "figures": {"request", "plan", "record", "trace", "ledgers"},
-    "widgets": {"figures"},
+    "widgets": {"trace", "figures"},
     # who decides: nothing here knows who computes
     "kv_blocks": set(),
     "policy": {"request"},
