@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drawn_runs import cost_models, policies, scripted, served, workloads
+from drawn_runs import Scripted, ask, cost_models, policies, scripted, served, workloads
 from hypothesis import given
 
 import lab
@@ -112,6 +112,11 @@ def test_a_prefill_that_gets_no_blocks_is_stalled() -> None:
     board = lab.request_states(run({"A": (0, 2, 4), "B": (0, 4, 1)}, policy))
     assert captions(board)[1].endswith("stalled, no blocks or budget left: B; more blocks: A 2")
     assert trays(board, "B")[:4] == ["prefill", "prefill", "prefill", "waiting"]
+
+
+def test_steps_that_take_no_time_are_told_apart_by_their_numbers() -> None:
+    trace = served([ask("A", 2, 3)], lab.Continuous(seats=1), Scripted(duration=0), repeats=False)
+    assert trays(lab.request_states(trace), "A") == ["prefill", "decode", "decode", "finished"]
 
 
 def test_the_seats_are_one_group_and_so_are_the_ends() -> None:
