@@ -51,7 +51,7 @@ ALLOWED = {
     },
     # what is asked: every answer is computed by what stands above
     "questions": {
-        *("workload", "record", "trace", "ledgers", "answers", "exercises"),
+        *("request", "workload", "record", "trace", "ledgers", "answers", "exercises"),
         *("policy", "executors", "run"),
     },
     "doctor": set(),

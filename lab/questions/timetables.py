@@ -22,6 +22,7 @@ from lab.answers import (
 from lab.exercises import Exercise, Question
 from lab.ledgers.latency import Latency, exact_ratio, latency
 from lab.questions.wording import counted, listed
+from lab.request import Time
 from lab.run import given
 from lab.trace import Trace
 from lab.workload import Workload
@@ -278,13 +279,18 @@ def _ledger(trace: Trace, rows: Sequence[Latency]) -> tuple[list[str], list[str]
         )
     have = [row for row in rows if row.tpot is not None]
     mean = exact_ratio(sum(exact(row.tpot) for row in have), len(have))
-    lines.append(f"mean TPOT {in_words(exact(mean))} ms")
+    lines.append(f"mean TPOT {_short(mean)} ms")
     says.append(f"This line is right: the mean is over {listed(r.id for r in have)}, who have one.")
     return lines, says
 
 
 def _tpot(row: Latency) -> str:
-    return "no TPOT" if row.tpot is None else f"TPOT {in_words(exact(row.tpot))} ms"
+    return "no TPOT" if row.tpot is None else f"TPOT {_short(row.tpot)} ms"
+
+
+def _short(time: Time) -> str:
+    """A time to four digits, so that a wrong one does not stand out by its form."""
+    return f"{float(time):.4g}"
 
 
 Slip = tuple[int, str, str]
@@ -304,7 +310,7 @@ def _zero_in_the_mean(trace: Trace, rows: Sequence[Latency]) -> Slip:
     mean = exact_ratio(sum(exact(row.tpot or 0) for row in rows), len(rows))
     return (
         2 * len(rows),
-        f"mean TPOT {in_words(exact(mean))} ms",
+        f"mean TPOT {_short(mean)} ms",
         f"The mean counts a 0 for {rows[-1].id}, which has no TPOT. That makes it too low.",
     )
 
@@ -323,7 +329,7 @@ def _tokens_for_gaps(trace: Trace, rows: Sequence[Latency]) -> Slip:
     times = trace.token_times(rows[0].id)
     return (
         len(rows),
-        f"{rows[0].id}: TPOT {in_words(exact(exact_ratio(times[-1] - times[0], len(times))))} ms",
+        f"{rows[0].id}: TPOT {_short(exact_ratio(times[-1] - times[0], len(times)))} ms",
         f"{len(times)} tokens have {len(times) - 1} gaps, and the time was divided by "
         f"{len(times)}.",
     )
