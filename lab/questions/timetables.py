@@ -247,7 +247,8 @@ def wrong_line(trace: Trace, slip: str) -> Question:
     lines, says = _ledger(trace, rows)
     at, line, answer = SLIPS[slip](trace, rows)
     right = lines[at]
-    lines[at], says[at] = line, f"{answer} The line should read: {right}"
+    should = f'It should read "{right}".'
+    lines[at], says[at] = line, f"{answer} {should}"
     return Question(
         text=f"{asks(trace)}. {CHOSEN} {comes(trace)}.\n\n{TTFT} {TPOT}\n\n"
         "One line of this ledger is wrong. Which one?",
@@ -257,7 +258,7 @@ def wrong_line(trace: Trace, slip: str) -> Question:
             "How many gaps lie between the tokens of each request?",
             "What exists for a request with one token, and what does not?",
         ),
-        worked=(f"Line {at + 1} is wrong. {answer}", f"It should read: {right}"),
+        worked=(f"Line {at + 1} is wrong. {answer}", should),
     )
 
 
