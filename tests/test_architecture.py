@@ -55,7 +55,7 @@ ALLOWED = {
     },
     # what is asked: every answer is computed by what stands above
     "questions": {
-        *("workload", "record", "trace", "ledgers", "answers", "exercises"),
+        *("request", "workload", "record", "trace", "ledgers", "answers", "exercises"),
         *("policy", "executors", "run"),
     },
     # what moves and answers on a page
