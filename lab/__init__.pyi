@@ -11,6 +11,7 @@ from lab.draws import Uniform as Uniform
 from lab.executors.cost_model import CostModel as CostModel
 from lab.figures.lifeline import lifeline as lifeline
 from lab.figures.rows import request_rows as request_rows
+from lab.figures.states import request_states as request_states
 from lab.figures.timeline import timeline as timeline
 from lab.ledgers.goodput import Contract as Contract
 from lab.ledgers.goodput import goodput as goodput
@@ -31,6 +32,7 @@ from lab.run import simulate as simulate
 from lab.trace import Trace as Trace
 from lab.trace_json import load as load
 from lab.trace_json import save as save
+from lab.widgets.hand import hand as hand
 from lab.widgets.player import play as play
 from lab.widgets.self_check import guess as guess
 from lab.widgets.self_check import self_check as self_check

@@ -55,11 +55,11 @@ ALLOWED = {
     },
     # what is asked: every answer is computed by what stands above
     "questions": {
-        *("workload", "record", "trace", "ledgers", "answers", "exercises"),
+        *("request", "workload", "record", "trace", "ledgers", "answers", "exercises"),
         *("policy", "executors", "run"),
     },
     # what moves and answers on a page
-    "widgets": {"figures", "exercises", "questions"},
+    "widgets": {"trace", "figures", "exercises", "questions"},
     "doctor": set(),
     "__main__": {
         *("workload", "trace", "trace_json", "perfetto", "worked_numbers", "ledgers", "figures"),

@@ -4,3 +4,25 @@ window.addEventListener("load", () => {
     button.setAttribute("aria-label", button.dataset.tooltip ?? "Copy");
   }
 });
+
+// On paper what is folded is open, and the ink is dark; afterwards everything is as it was.
+let folded = [];
+let theme;
+window.addEventListener("beforeprint", () => {
+  theme = document.documentElement.dataset.theme;
+  document.documentElement.dataset.theme = "light";
+  folded = [...document.querySelectorAll("article details:not([open])")];
+  for (const one of folded) one.open = true;
+});
+window.addEventListener("afterprint", () => {
+  document.documentElement.dataset.theme = theme;
+  for (const one of folded) one.open = false;
+});
+
+// A printed page says where it was read.
+if (location.protocol !== "file:") {
+  const address = document.createElement("p");
+  address.className = "page-address";
+  address.textContent = location.origin + location.pathname;
+  document.querySelector(".extra_footer")?.append(address);
+}

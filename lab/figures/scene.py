@@ -115,8 +115,8 @@ class Figure:
     unit: str
 
     def text(self, width: int = 96) -> str:
-        """The figure in words: what it shows, in lines of at most `width`, between title and
-        finding."""
+        """The figure in words: title, conditions, what it shows, finding. A chart is broken to
+        `width`."""
         head = [self.title, f"{self.conditions} ({self.tag})", ""]
         return "\n".join([*head, *self._lines(width), "", self.finding])
 
@@ -150,8 +150,8 @@ class Scene(Figure):
     def __post_init__(self) -> None:
         if not self.frames:
             raise ValueError("a scene must have at least 1 frame, got 0")
-        _check_unique("ids of marks", [mark.id for mark in self.marks])
-        _check_unique("lanes", self.lanes)
+        check_unique("ids of marks", [mark.id for mark in self.marks])
+        check_unique("lanes", self.lanes)
         used = {mark.lane for mark in self.marks} | {dots.lane for dots in self.dots}
         if lost := used - set(self.lanes):
             raise ValueError(f"marks stand in lanes that the scene does not have: {sorted(lost)}")
@@ -242,6 +242,13 @@ def duration(time: Time, unit: str) -> str:
     return f"{show(time)} {unit}{'s' if unit == 'step' and time != 1 else ''}"
 
 
+def check_unique(what: str, names: list[str] | tuple[str, ...]) -> None:
+    """Raise ValueError if a name stands twice; `what` says what the names are."""
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})[0]
+        raise ValueError(f"{what} must be unique, and {twice!r} stands twice")
+
+
 def _fields(value: Any) -> dict[str, Any]:
     return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
 
@@ -255,9 +262,3 @@ def _key(key: object) -> str:
 def _even(cells: tuple[str, ...]) -> list[str]:
     widest = max(len(cell) for cell in cells)
     return [cell.ljust(widest) for cell in cells]
-
-
-def _check_unique(what: str, names: list[str] | tuple[str, ...]) -> None:
-    if len(set(names)) < len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})[0]
-        raise ValueError(f"{what} must be unique, and {twice!r} stands twice")

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from lab.figures.rows import request_rows
 from lab.figures.scene import Frame, Mark, Scene
-from lab.figures.words import conditions, ends, tag
-from lab.ledgers.table import show
+from lab.figures.words import conditions, ends, step_labels, tag
 from lab.plan import Chunk
 from lab.record import Record, Stay
 from lab.trace import Step, Trace
@@ -48,10 +47,9 @@ def _seats(trace: Trace, title: str, finding: str) -> Scene:
         for step, who in zip(steps, waiting, strict=True)
         if who
     ]
-    by_steps = trace.unit == "step" and all(s.start == s.number for s in steps)
     frames = [
-        Frame(s.start, str(s.number + 1) if by_steps else show(s.start), _caption(s, who, trace))
-        for s, who in zip(steps, waiting, strict=True)
+        Frame(step.start, label, _caption(step, who, trace))
+        for step, label, who in zip(steps, step_labels(trace), waiting, strict=True)
     ]
     return Scene(
         title=title or "Who sits where, and who waits?",
@@ -82,7 +80,7 @@ def _holder(trace: Trace, seat: int, step: int) -> str | None:
     """Whose seat it is, although the step does nothing for it."""
     for record in trace.requests:
         for stay in record.stays:
-            if stay.seat == seat and _sits(stay, step):
+            if stay.seat == seat and sits(stay, step):
                 return record.id
     return None
 
@@ -141,11 +139,12 @@ def _stalled(trace: Trace, step: Step) -> list[str]:
         for record in trace.requests
         if record.id not in computed
         and (record.end is None or record.end > step.start)
-        and any(_sits(stay, step.number) for stay in record.stays)
+        and any(sits(stay, step.number) for stay in record.stays)
     ]
 
 
-def _sits(stay: Stay, step: int) -> bool:
+def sits(stay: Stay, step: int) -> bool:
+    """Whether a stay covers a step."""
     return stay.first <= step and (stay.stop is None or step < stay.stop)
 
 
@@ -156,5 +155,5 @@ def _waiting(trace: Trace, step: Step) -> list[Record]:
         for record in trace.requests
         if record.arrival <= step.start
         and (record.end is None or record.end > step.start)
-        and not any(_sits(stay, step.number) for stay in record.stays)
+        and not any(sits(stay, step.number) for stay in record.stays)
     ]

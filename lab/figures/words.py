@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lab.figures.scene import moment
+from lab.ledgers.table import show
 from lab.trace import Trace
 
 
@@ -40,3 +41,10 @@ def tag(trace: Trace) -> str:
     """Where the times of a trace come from: given, derived (by the simulator) or measured."""
     tags = {"given": "given", "simulated": "derived"}
     return tags.get(trace.settings.get("maker", "given"), "measured")
+
+
+def step_labels(trace: Trace) -> list[str]:
+    """The steps by number, from 1 on, where each begins at its number; else by their starts."""
+    starts = trace.starts or []
+    by_number = trace.unit == "step" and all(at == number for number, at in enumerate(starts))
+    return [str(number + 1) if by_number else show(at) for number, at in enumerate(starts)]

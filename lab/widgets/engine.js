@@ -25,7 +25,7 @@ function askKernel(model, parameters) {
 export function call(model, name, parameters, onProgress = () => {}) {
   if (!onPage()) return askKernel(model, parameters);
   if (!globalThis.tifPython) return Promise.reject(new Error("this page has no Python"));
-  return globalThis.tifPython.call(name, parameters, onProgress);
+  return globalThis.tifPython.call(name, parameters, onProgress).then(({ result }) => result);
 }
 
 /** Ends a computation in the page. A kernel has its own stop button. */
