@@ -31,6 +31,7 @@ _WHERE = {
     "checked": "lab.worked_numbers",
     "compare": "lab.ledgers.table",
     "cost": "lab.ledgers.money",
+    "crowd": "lab.figures.crowd",
     "device": "lab.ledgers.sizes",
     "entry": "lab.worked_numbers",
     "given": "lab.run",
