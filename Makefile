@@ -19,6 +19,7 @@ book: site  ## build the book and serve it on this machine
 	@$(BIN)/python book/serve.py $(SITE) --port $(PORT)
 
 site: $(READY)  ## build the book into _build/html
+	@$(BIN)/python book/vendor.py
 	@echo "Building the site (the chapters run afresh)"
 	@rm -rf $(SITE) _build/.doctrees  # what is unchanged must run as well: lab may have changed
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/jupyter-book build . -q -W -n --keep-going

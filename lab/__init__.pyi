@@ -6,8 +6,12 @@ from lab.draws import Geometric as Geometric
 from lab.draws import LogNormal as LogNormal
 from lab.draws import OnOff as OnOff
 from lab.draws import Poisson as Poisson
+from lab.draws import Quantiles as Quantiles
 from lab.draws import Uniform as Uniform
 from lab.executors.cost_model import CostModel as CostModel
+from lab.figures.lifeline import lifeline as lifeline
+from lab.figures.rows import request_rows as request_rows
+from lab.figures.states import request_states as request_states
 from lab.figures.timeline import timeline as timeline
 from lab.ledgers.goodput import Contract as Contract
 from lab.ledgers.goodput import goodput as goodput
@@ -21,6 +25,7 @@ from lab.ledgers.throughput import throughput as throughput
 from lab.perfetto import save_perfetto as save_perfetto
 from lab.policy import Continuous as Continuous
 from lab.policy import Static as Static
+from lab.public_traces import public_trace as public_trace
 from lab.request import Request as Request
 from lab.run import given as given
 from lab.run import simulate as simulate
@@ -29,6 +34,8 @@ from lab.trace_json import load as load
 from lab.trace_json import save as save
 from lab.widgets.hand import hand as hand
 from lab.widgets.player import play as play
+from lab.widgets.what_if import Knob as Knob
+from lab.widgets.what_if import what_if as what_if
 from lab.worked_numbers import entry as entry
 from lab.worked_numbers import worked as worked
 from lab.workload import Workload as Workload

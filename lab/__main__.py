@@ -1,4 +1,4 @@
-"""The command line: simulate a trace file, look up a worked number, say what works here."""
+"""The command line: simulate a trace file, look up a worked number, ask an exercise, and more."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from lab.clock import WallClock
 from lab.doctor import report
 from lab.executors.cost_model import CostModel
+from lab.exercises import VARIANTS, variant
 from lab.figures.load_chart import load_chart
 from lab.figures.timeline import MOST_STEPS, timeline
 from lab.ledgers.goodput import Contract, goodput
@@ -19,6 +20,7 @@ from lab.ledgers.sizes import known_devices, known_models
 from lab.ledgers.throughput import throughput
 from lab.perfetto import save_perfetto
 from lab.policy import RANKS, Continuous, Policy, Static
+from lab.questions import exercises
 from lab.run import simulate
 from lab.trace import Trace
 from lab.trace_json import save
@@ -78,6 +80,18 @@ def _worked(options: argparse.Namespace) -> None:
         print(describe(options.id))
         return
     print("\n".join(entries()))
+
+
+def _exercises(options: argparse.Namespace) -> None:
+    chosen = exercises(options.chapter_or_id)
+    if options.chapter_or_id is None and not options.answers:
+        print("\n".join(f"{one.chapter:>2}  {one.id}  {one.title}" for one in chosen))
+        return
+    asked = [variant(one, options.seed % VARIANTS) for one in chosen]
+    texts = [
+        f"{one.text()}\n\n{one.answer_text()}" if options.answers else one.text() for one in asked
+    ]
+    print("\n\n\n".join(texts))
 
 
 def _doctor(options: argparse.Namespace) -> None:
@@ -162,6 +176,16 @@ def _parser() -> argparse.ArgumentParser:
     worked = commands.add_parser("worked", help="show a worked number, or the ids of all")
     worked.add_argument("id", nargs="?", metavar="ID")
     worked.set_defaults(command=_worked)
+
+    asked = commands.add_parser(
+        "exercises",
+        help="list the exercises, or ask those of a chapter",
+        description="Without arguments: all exercises. With a chapter or an id: their questions.",
+    )
+    asked.add_argument("chapter_or_id", nargs="?", metavar="CHAPTER_OR_ID")
+    asked.add_argument("--answers", action="store_true", help="the key for an instructor")
+    asked.add_argument("--seed", type=int, default=0, help=f"one of {VARIANTS} variants (0)")
+    asked.set_defaults(command=_exercises)
 
     doctor = commands.add_parser("doctor", help="say what works on this machine")
     doctor.set_defaults(command=_doctor)

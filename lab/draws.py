@@ -10,6 +10,7 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import NormalDist
 from typing import Protocol, overload, runtime_checkable
 
@@ -127,6 +128,31 @@ class Empirical:
 
     def at(self, share: float) -> int:
         return self.lengths[int(share * len(self.lengths))]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """Lengths on straight lines between quantiles `(share, length)`: `((0, 2), (0.5, 20), (1, 90))`
+    is half of the time from 2 to 20. The first share is 0, the last 1, and both columns rise."""
+
+    points: tuple[tuple[float, int], ...]
+
+    def __post_init__(self) -> None:
+        shares = [share for share, _ in self.points]
+        lengths = [length for _, length in self.points]
+        if len(shares) < 2 or shares[0] != 0 or shares[-1] != 1:
+            raise ValueError(f"Quantiles: the shares must go from 0 to 1, got {shares}")
+        for rising, name in ((shares, "shares"), (lengths, "lengths")):
+            if rising != sorted(rising):
+                raise ValueError(f"Quantiles: the {name} must rise, got {rising}")
+        for length in lengths:
+            _check_whole("Quantiles: a length", length)
+
+    def at(self, share: float) -> int:
+        for (low, least), (high, most) in pairwise(self.points):
+            if share < high:
+                return least + int((share - low) / (high - low) * (most - least))
+        return self.points[-1][1]
 
 
 @dataclass(frozen=True, slots=True)

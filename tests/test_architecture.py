@@ -21,6 +21,7 @@ ALLOWED = {
     "draws": set(),
     "trace_files": {"request"},
     "workload": {"request", "draws", "trace_files"},
+    "public_traces": {"draws", "workload"},
     # what is decided, and what came of it
     "plan": {"request"},
     "record": {"request", "plan"},
@@ -31,6 +32,8 @@ ALLOWED = {
     # what a trace says: nothing here knows who made it
     "worked_numbers": set(),
     "ledgers": {"request", "plan", "record", "trace"},
+    "answers": {"ledgers"},
+    "exercises": {"answers"},
     "figures": {"request", "plan", "record", "trace", "ledgers"},
     "widgets": {"trace", "figures"},
     # who decides: nothing here knows who computes
@@ -47,10 +50,19 @@ ALLOWED = {
         *("request", "workload", "record", "trace", "policy", "scheduler"),
         *("executors", "clock", "engine"),
     },
+    # what a reader may change: a run and its picture, from a few numbers
+    "what_ifs": {
+        *("workload", "policy", "run", "executors", "ledgers", "figures"),
+    },
+    # what is asked: every answer is computed by what stands above
+    "questions": {
+        *("workload", "record", "trace", "ledgers", "answers", "exercises"),
+        *("policy", "executors", "run"),
+    },
     "doctor": set(),
     "__main__": {
         *("workload", "trace", "trace_json", "perfetto", "worked_numbers", "ledgers", "figures"),
-        *("policy", "executors", "clock", "run", "doctor"),
+        *("policy", "executors", "clock", "run", "exercises", "questions", "doctor"),
     },
 }
 CORE = set(sys.stdlib_module_names) | {"lab"}

@@ -582,3 +582,25 @@ def test_the_worked_diagnosis_is_met() -> None:
             "total_over_outputs_after": exact_ratio(after.e2e, after.output_tokens),
         },
     )
+
+
+def test_a_percentile_by_nearest_rank_is_one_of_the_values() -> None:
+    values = [80, 10, 40, 20]
+    ranks = [percentile(values, p, "nearest-rank") for p in (0, 25, 26, 50, 75, 76, 100)]
+    assert ranks == [10, 10, 20, 20, 40, 80, 80]
+    assert percentile([100, 240, 320], 95, "nearest-rank") == 320
+
+
+def test_values_and_mean_leave_out_what_is_not_defined() -> None:
+    work = lab.Workload.given({"A": (0, 4, 3), "B": (20, 4, 2), "C": (40, 2, 1)})
+    ledger = lab.latency(
+        lab.given({"A": [100, 140, 180], "B": [260, 300], "C": [360]}, work, unit="ms")
+    )
+    assert ledger.values("TPOT") == [40, 40]
+    assert ledger.mean("TPOT") == 40
+    assert ledger.values("ITL") == [40, 40, 40]
+    assert ledger.mean("TTFT") == 220
+    assert ledger.values("queue") == []
+    assert ledger.mean("queue") is None
+    with pytest.raises(ValueError, match="one of TTFT, TPOT, ITL, E2E, queue, got 'ttft'"):
+        ledger.values("ttft")

@@ -1,13 +1,13 @@
 """Scenes: figures as values, and their text form."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from lab.figures.scene import ROLES, Frame, Mark, Scene, moment
+from lab.figures.scene import ROLES, Dots, Frame, Mark, Scene, duration, moment, plain
 
 MARKS = (
     Mark("A.1", "prefill", "seat 1", 0, 2, "A", "A"),
@@ -51,6 +51,16 @@ def test_two_marks_of_one_id_are_an_error() -> None:
 def test_a_mark_in_a_lane_that_does_not_exist_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"does not have: \['seat 9'\]"):
         replace(SCENE, marks=(Mark("x", "idle", "seat 9", 0, 1),))
+
+
+def test_dots_in_a_lane_that_does_not_exist_are_an_error() -> None:
+    with pytest.raises(ValueError, match=r"does not have: \['seat 9'\]"):
+        replace(SCENE, dots=(Dots("seat 9", "token", "A", 1, (1, 2)),))
+
+
+def test_two_lanes_of_one_name_are_an_error() -> None:
+    with pytest.raises(ValueError, match="lanes must be unique, and 'seat 1' stands twice"):
+        replace(SCENE, lanes=("seat 1", "seat 2", "seat 1"))
 
 
 def test_a_scene_without_frames_is_an_error() -> None:
@@ -113,10 +123,27 @@ def test_signs_are_explained_only_where_they_stand() -> None:
 
 
 def test_every_sign_that_is_not_a_bare_label_is_explained() -> None:
-    for role, sign in ROLES.items():
+    for role, form in ROLES.items():
         scene = replace(SCENE, marks=(Mark("x", role, "seat 1", 0, 3, "A"),))
-        if sign:
+        if sign := " ".join(form.replace("{}", " ").split()):
             assert f"\n{sign} " in scene.text() or f", {sign} " in scene.text()
+
+
+def test_a_span_is_written_once_and_goes_on_as_a_dash() -> None:
+    marks = (
+        Mark("s1", "span", "seat 2", 0, 3, "TTFT 3", "A"),
+        Mark("s2", "span", "seat 2", 3, 4, "gap 1", "A"),
+    )
+    frames = tuple(Frame(at, str(at), "") for at in range(5))
+    lines = replace(SCENE, marks=marks, frames=frames).text().splitlines()
+    assert lines[5] == "seat 2  [TTFT 3]  -  -  [gap 1]"
+    assert marks[0].sign == "[TTFT 3]"
+
+
+def test_words_stand_for_chart_and_captions() -> None:
+    scene = replace(SCENE, words="many, and busy")
+    want = ["Who sits where?", "1 request (given)", "", "many, and busy", "", "A sits."]
+    assert scene.text().splitlines() == want
 
 
 def numbered(count: int) -> Scene:
@@ -154,8 +181,8 @@ def test_no_column_is_lost_or_split_at_any_width(width: int) -> None:
 def test_the_plain_form_is_json_with_decimals_for_exact_times() -> None:
     thirds = Mark("x", "decode", "seat 1", Fraction(1, 2), Fraction(3, 2))
     scene = replace(SCENE, marks=(thirds,), frames=(Frame(Fraction(1, 2), "1/2", ""),))
-    plain: dict[str, Any] = json.loads(json.dumps(scene.to_json()))
-    assert plain["marks"][0] == {
+    values: dict[str, Any] = json.loads(json.dumps(scene.to_json()))
+    assert values["marks"][0] == {
         "id": "x",
         "role": "decode",
         "lane": "seat 1",
@@ -164,9 +191,59 @@ def test_the_plain_form_is_json_with_decimals_for_exact_times() -> None:
         "label": "",
         "who": None,
     }
-    assert plain["frames"] == [{"at": 0.5, "label": "1/2", "caption": ""}]
-    assert plain["lanes"] == ["seat 1", "seat 2"]
-    assert plain["tag"] == "given"
+    assert values["kind"] == "lanes"
+    assert values["frames"] == [{"at": 0.5, "label": "1/2", "caption": ""}]
+    assert values["lanes"] == ["seat 1", "seat 2"]
+    assert values["tag"] == "given"
+
+
+@dataclass(frozen=True)
+class Point:
+    x: Any
+    y: Any = None
+
+
+@pytest.mark.parametrize(
+    ("value", "want"),
+    [
+        (Fraction(1, 4), 0.25),
+        ((1, (2.5, "x")), [1, [2.5, "x"]]),
+        ({"a": [Fraction(1, 2)], "b": {"c": True}}, {"a": [0.5], "b": {"c": True}}),
+        (Point((1, 2)), {"x": [1, 2], "y": None}),
+        ([SCENE], [SCENE.to_json()]),
+        ({"both": {"left": SCENE}}, {"both": {"left": SCENE.to_json()}}),
+        (Dots("A", "token", "A", 0.1, (3, 0)), None),
+    ],
+)
+def test_what_json_knows_and_what_it_can_be_told(value: Any, want: Any) -> None:
+    if want is not None:
+        assert plain(value) == want
+    assert json.loads(json.dumps(plain(value), allow_nan=False)) == plain(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({1, 2}, r"JSON does not know set: \{1, 2\}"),
+        ([Point(b"x")], "JSON does not know bytes"),
+        (Point, "JSON does not know type"),
+        ((1, float("nan")), "JSON does not know the number nan"),
+        ({"a": {1: 2}}, "a key in JSON must be a string, got int: 1"),
+    ],
+)
+def test_what_json_does_not_know_is_a_type_error(value: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        plain(value)
+
+
+def test_dots_are_unpacked_without_adding_up_errors() -> None:
+    assert Dots("A", "token", "A", 0.5, (4, 0, 3)).times == [2, 2, 3.5]
+
+
+@pytest.mark.parametrize(("time", "words"), [(1, "1 step"), (3, "3 steps"), (0, "0 steps")])
+def test_a_duration_in_steps_in_words(time: Any, words: str) -> None:
+    assert duration(time, "step") == words
+    assert duration(time, "ms") == f"{time} ms"
 
 
 @pytest.mark.parametrize(

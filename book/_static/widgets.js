@@ -5,6 +5,7 @@
   if (!saved) return;
   const state = JSON.parse(saved.textContent).state;
   const modules = new Map();
+  const shared = (name) => document.getElementById(name).textContent.replaceAll("<\\/", "</");
 
   function modelOf(id) {
     const values = { ...state[id].state };
@@ -17,28 +18,33 @@
         values[name] = value;
         for (const call of [...of(`change:${name}`)]) call(this, value);
       },
-      save_changes() {}, // nobody listens: a published page has no kernel
+      save_changes() {},
+      send() {}, // nobody listens: a published page has no kernel
       on: (name, call) => listeners.set(name, [...of(name), call]),
       off: (name, call) => listeners.set(name, of(name).filter((other) => other !== call)),
     };
   }
 
-  function moduleOf(source) {
-    if (!modules.has(source)) {
-      const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
-      modules.set(source, import(url).then((module) => module.default));
+  function moduleOf(name) {
+    if (!modules.has(name)) {
+      const url = URL.createObjectURL(new Blob([shared(name)], { type: "text/javascript" }));
+      modules.set(name, import(url).then((module) => module.default));
     }
-    return modules.get(source);
+    return modules.get(name);
+  }
+
+  function dress(name) {
+    if (document.querySelector(`style[data-from="${name}"]`)) return;
+    const style = Object.assign(document.createElement("style"), { textContent: shared(name) });
+    style.dataset.from = name;
+    document.head.append(style);
   }
 
   for (const view of document.querySelectorAll('script[type="application/vnd.jupyter.widget-view+json"]')) {
     const model = modelOf(JSON.parse(view.textContent).model_id);
     const place = document.createElement("div");
     view.after(place);
-    const css = model.get("_css");
-    if (css && ![...document.querySelectorAll("style")].some((node) => node.textContent === css)) {
-      document.head.append(Object.assign(document.createElement("style"), { textContent: css }));
-    }
+    dress(model.get("_css"));
     try {
       await (await moduleOf(model.get("_esm"))).render({ model, el: place });
     } catch (error) {

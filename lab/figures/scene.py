@@ -7,34 +7,43 @@ or on a page, draws all of it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
-from typing import Any
+from itertools import accumulate
+from typing import Any, ClassVar
 
 from lab.ledgers.table import show
 from lab.request import Time
 
 ROLES = {
-    "prefill": "*",
-    "decode": "",
-    "recompute": "~",
-    "token": "",
-    "idle": ".",
-    "waiting": ".",
-    "queued": "",
-    "arrival": ">",
-    "end": "x",
+    "prefill": "{}*",
+    "decode": "{}",
+    "recompute": "{}~",
+    "stalled": "{}=",
+    "preempted": "{}<",
+    "token": "{}",
+    "idle": "{}.",
+    "waiting": "{}.",
+    "queued": "{}",
+    "arrival": "{}>",
+    "end": "{}x",
+    "span": "[{}]",
 }
-"""What a mark may mean, and the sign for it in the text form, after its label."""
+"""What a mark may mean, and how its label is written in the text form. A `span` is a bracket over
+an interval: it measures what stands in another lane and is nothing that happens itself."""
 
 _MEANINGS = {
     "prefill": "* prefill",
     "recompute": "~ recompute",
+    "stalled": "= in its seat, while steps go to others",
+    "preempted": "< has lost its seat",
     "idle": ". idle seat (and whose it still is)",
     "waiting": ". waits",
     "arrival": "> arrives",
     "end": "x ends without an answer",
+    "span": "[ ] a span and how long it lasts, to the right as far as - goes",
 }
 
 
@@ -60,7 +69,24 @@ class Mark:
     @property
     def sign(self) -> str:
         """The mark in the text form."""
-        return self.label + ROLES[self.role]
+        return ROLES[self.role].format(self.label)
+
+
+@dataclass(frozen=True, slots=True)
+class Dots:
+    """Very many moments in one lane, packed: moment i is `tick` times the sum of the first i + 1
+    of `deltas`. They are rounded to whole ticks, each on its own, so that no error adds up."""
+
+    lane: str
+    role: str
+    who: str | None
+    tick: float
+    deltas: tuple[int, ...]
+
+    @property
+    def times(self) -> list[float]:
+        """The moments, unpacked."""
+        return [ticks * self.tick for ticks in accumulate(self.deltas)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,31 +98,62 @@ class Frame:
     caption: str
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """Marks in lanes, and the frames that lead a reader through them.
+@dataclass(frozen=True)
+class Figure:
+    """What every figure has, whatever it shows.
 
     `title` asks until the last frame; then `finding` says what was found. `conditions` names the
     inputs, `tag` where they come from: given, derived, measured or cited.
     """
+
+    kind: ClassVar[str]
 
     title: str
     finding: str
     conditions: str
     tag: str
     unit: str
+
+    def text(self, width: int = 96) -> str:
+        """The figure in words: title, conditions, what it shows, finding. A chart is broken to
+        `width`."""
+        head = [self.title, f"{self.conditions} ({self.tag})", ""]
+        return "\n".join([*head, *self._lines(width), "", self.finding])
+
+    def to_json(self) -> dict[str, Any]:
+        """The figure as plain values for the player: `kind`, and every field under its name."""
+        return {"kind": self.kind, **_fields(self)}
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _lines(self, width: int) -> Iterator[str]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, repr=False)
+class Scene(Figure):
+    """Marks in lanes, and the frames that lead a reader through them.
+
+    `dots` are moments too many to be marks of their own. `words` replaces chart and captions in
+    the text form of a scene that is too large for both.
+    """
+
+    kind = "lanes"
+
     lanes: tuple[str, ...]
     marks: tuple[Mark, ...]
     frames: tuple[Frame, ...]
+    dots: tuple[Dots, ...] = ()
+    words: str | None = None
 
     def __post_init__(self) -> None:
         if not self.frames:
             raise ValueError("a scene must have at least 1 frame, got 0")
-        ids = [mark.id for mark in self.marks]
-        if len(set(ids)) < len(ids):
-            twice = sorted({i for i in ids if ids.count(i) > 1})[0]
-            raise ValueError(f"ids of marks must be unique, and {twice!r} stands twice")
-        if lost := {mark.lane for mark in self.marks} - set(self.lanes):
+        check_unique("ids of marks", [mark.id for mark in self.marks])
+        check_unique("lanes", self.lanes)
+        used = {mark.lane for mark in self.marks} | {dots.lane for dots in self.dots}
+        if lost := used - set(self.lanes):
             raise ValueError(f"marks stand in lanes that the scene does not have: {sorted(lost)}")
 
     def at(self, lane: str, moment: Time) -> Mark | None:
@@ -110,27 +167,24 @@ class Scene:
         ]
         return max(there, key=lambda mark: (mark.start, mark.start == mark.stop), default=None)
 
-    def text(self, width: int = 96) -> str:
-        """The figure in words: a chart with a column a frame, broken to `width`, and captions."""
-        parts = [self.title, f"{self.conditions} ({self.tag})", ""]
-        parts += self._chart(width)
+    def _lines(self, width: int) -> Iterator[str]:
+        """A chart with a column a frame, broken to `width`, and the captions."""
+        if self.words is not None:
+            yield self.words
+            return
+        yield from self._chart(width)
         roles = {mark.role for mark in self.marks}
         if signs := [text for role, text in _MEANINGS.items() if role in roles]:
-            parts += ["", ", ".join(signs)]
+            yield from ("", ", ".join(signs))
         widest = max(len(frame.label) for frame in self.frames)
-        parts += ["", *(f"{frame.label.rjust(widest)}  {frame.caption}" for frame in self.frames)]
-        return "\n".join([*parts, "", self.finding])
-
-    def to_json(self) -> dict[str, Any]:
-        """The scene as plain values for the player; exact times become decimals."""
-        return asdict(self, dict_factory=_plain)
-
-    def __repr__(self) -> str:
-        return self.text()
+        yield ""
+        yield from (f"{frame.label.rjust(widest)}  {frame.caption}" for frame in self.frames)
 
     def _chart(self, width: int) -> Iterator[str]:
         head = max(len(lane) for lane in (*self.lanes, self.unit))
-        columns = [self._column(frame) for frame in self.frames]
+        rows = [self._cells(lane) for lane in self.lanes]
+        labels = (frame.label for frame in self.frames)
+        columns = [_even(column) for column in zip(labels, *rows, strict=True)]
         while columns:
             taken, used = 0, head
             while taken < len(columns) and (
@@ -144,17 +198,67 @@ class Scene:
             if columns:
                 yield ""
 
-    def _column(self, frame: Frame) -> list[str]:
-        here = [self.at(lane, frame.at) for lane in self.lanes]
-        cells = [frame.label, *("" if mark is None else mark.sign for mark in here)]
-        widest = max(len(cell) for cell in cells)
-        return [cell.ljust(widest) for cell in cells]
+    def _cells(self, lane: str) -> Iterator[str]:
+        """The signs of a lane, frame by frame; a span is written once and then goes on as -."""
+        before = None
+        for frame in self.frames:
+            mark = self.at(lane, frame.at)
+            goes_on = mark is not None and mark.role == "span" and mark is before
+            yield "-" if goes_on else mark.sign if mark else ""
+            before = mark
 
 
-def _plain(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: float(v) if isinstance(v, Fraction) else v for name, v in pairs}
+def plain(value: Any) -> Any:
+    """A value as JSON knows it: figures through their `to_json`, fractions as decimals, tuples as
+    lists, other dataclasses as mappings of their fields.
+
+    Raises TypeError for what JSON does not know: other types, keys that are not strings, and
+    numbers that are not finite.
+    """
+    if isinstance(value, Fraction):
+        return float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise TypeError(f"JSON does not know the number {value}")
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, tuple | list):
+        return [plain(part) for part in value]
+    if isinstance(value, dict):
+        return {_key(key): plain(part) for key, part in value.items()}
+    if isinstance(value, Figure):
+        return value.to_json()
+    if is_dataclass(value) and not isinstance(value, type):
+        return _fields(value)
+    raise TypeError(f"JSON does not know {type(value).__name__}: {value!r}")
 
 
 def moment(time: Time, unit: str) -> str:
     """A moment in words: "180 ms", "step 3"."""
     return f"step {show(time)}" if unit == "step" else f"{show(time)} {unit}"
+
+
+def duration(time: Time, unit: str) -> str:
+    """A duration in words: "180 ms", "1 step", "3 steps"."""
+    return f"{show(time)} {unit}{'s' if unit == 'step' and time != 1 else ''}"
+
+
+def check_unique(what: str, names: list[str] | tuple[str, ...]) -> None:
+    """Raise ValueError if a name stands twice; `what` says what the names are."""
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})[0]
+        raise ValueError(f"{what} must be unique, and {twice!r} stands twice")
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+
+
+def _key(key: object) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"a key in JSON must be a string, got {type(key).__name__}: {key!r}")
+    return key
+
+
+def _even(cells: tuple[str, ...]) -> list[str]:
+    widest = max(len(cell) for cell in cells)
+    return [cell.ljust(widest) for cell in cells]

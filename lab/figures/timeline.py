@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from lab.figures.scene import Frame, Mark, Scene, moment
-from lab.ledgers.table import show
+from lab.figures.rows import request_rows
+from lab.figures.scene import Frame, Mark, Scene
+from lab.figures.words import conditions, ends, step_labels, tag
 from lab.plan import Chunk
 from lab.record import Record, Stay
-from lab.request import Time
 from lab.trace import Step, Trace
 
 MOST_STEPS = 400
@@ -22,14 +22,13 @@ def timeline(trace: Trace, title: str = "", finding: str = "") -> Scene:
 
     Raises ValueError for more than 400 steps: see `load_chart` for those.
     """
-    frames = trace.num_steps or sum(len(trace.token_times(r.id)) + 1 for r in trace.requests)
-    if frames > MOST_STEPS:
+    if trace.starts is None:
+        return request_rows(trace, title, finding, spans=False)
+    if trace.num_steps > MOST_STEPS:
         raise ValueError(
-            f"a timeline shows at most {MOST_STEPS} steps, and this trace has {frames}: "
+            f"a timeline shows at most {MOST_STEPS} steps, and this trace has {trace.num_steps}: "
             "draw its load chart"
         )
-    if trace.starts is None:
-        return _deliveries(trace, title, finding)
     return _seats(trace, title, finding)
 
 
@@ -42,17 +41,21 @@ def _seats(trace: Trace, title: str, finding: str) -> Scene:
     num_seats = max((stay.seat for stay, _ in stays), default=-1) + 1
     lanes = [f"seat {seat + 1}" for seat in range(num_seats)]
     marks = [mark for step in steps for mark in _step_marks(step, num_seats, trace)]
-    queue = list(_queue_marks(trace, steps))
-    by_steps = trace.unit == "step" and all(s.start == s.number for s in steps)
+    waiting = [[record.id for record in _waiting(trace, step)] for step in steps]
+    queue = [
+        Mark(f"queue.{step.number}", "queued", "queue", step.start, step.end, " ".join(who))
+        for step, who in zip(steps, waiting, strict=True)
+        if who
+    ]
     frames = [
-        Frame(s.start, str(s.number + 1) if by_steps else show(s.start), _caption(s, trace))
-        for s in steps
+        Frame(step.start, label, _caption(step, who, trace))
+        for step, label, who in zip(steps, step_labels(trace), waiting, strict=True)
     ]
     return Scene(
         title=title or "Who sits where, and who waits?",
-        finding=finding or _summary(trace),
-        conditions=_conditions(trace),
-        tag="derived" if trace.settings.get("maker") == "simulated" else "measured",
+        finding=finding or ends(trace),
+        conditions=conditions(trace),
+        tag=tag(trace),
         unit=trace.unit,
         lanes=(*lanes, "queue") if queue else tuple(lanes),
         marks=(*marks, *queue),
@@ -77,19 +80,12 @@ def _holder(trace: Trace, seat: int, step: int) -> str | None:
     """Whose seat it is, although the step does nothing for it."""
     for record in trace.requests:
         for stay in record.stays:
-            if stay.seat == seat and _sits(stay, step):
+            if stay.seat == seat and sits(stay, step):
                 return record.id
     return None
 
 
-def _queue_marks(trace: Trace, steps: list[Step]) -> Iterator[Mark]:
-    for step in steps:
-        waiting = " ".join(record.id for record in _waiting(trace, step))
-        if waiting:
-            yield Mark(f"queue.{step.number}", "queued", "queue", step.start, step.end, waiting)
-
-
-def _caption(step: Step, trace: Trace) -> str:
+def _caption(step: Step, waiting: list[str], trace: Trace) -> str:
     """What the step did to each request in it, who is done, and who waits for what."""
     told: dict[str, list[str]] = defaultdict(list)
     for chunk in step.chunks:
@@ -105,7 +101,7 @@ def _caption(step: Step, trace: Trace) -> str:
                 parts.append(f"{record.id} was preempted")
     if stalled := _stalled(trace, step):
         parts.append(f"stalled: {', '.join(stalled)}")
-    if waiting := [record.id for record in _waiting(trace, step)]:
+    if waiting:
         parts.append(f"waiting: {', '.join(waiting)}")
     return "; ".join(parts)
 
@@ -143,11 +139,12 @@ def _stalled(trace: Trace, step: Step) -> list[str]:
         for record in trace.requests
         if record.id not in computed
         and (record.end is None or record.end > step.start)
-        and any(_sits(stay, step.number) for stay in record.stays)
+        and any(sits(stay, step.number) for stay in record.stays)
     ]
 
 
-def _sits(stay: Stay, step: int) -> bool:
+def sits(stay: Stay, step: int) -> bool:
+    """Whether a stay covers a step."""
     return stay.first <= step and (stay.stop is None or step < stay.stop)
 
 
@@ -158,79 +155,5 @@ def _waiting(trace: Trace, step: Step) -> list[Record]:
         for record in trace.requests
         if record.arrival <= step.start
         and (record.end is None or record.end > step.start)
-        and not any(_sits(stay, step.number) for stay in record.stays)
+        and not any(sits(stay, step.number) for stay in record.stays)
     ]
-
-
-# Requests against time, where only deliveries are known
-
-
-def _deliveries(trace: Trace, title: str, finding: str) -> Scene:
-    marks = [mark for record in trace.requests for mark in _request_marks(record, trace)]
-    moments = sorted({mark.start for mark in marks} | {mark.stop for mark in marks})
-    frames = [Frame(at, show(at), _told(trace, at)) for at in moments]
-    return Scene(
-        title=title or "When does each token come?",
-        finding=finding or _summary(trace),
-        conditions=_conditions(trace),
-        tag=str(trace.settings.get("maker", "given")),
-        unit=trace.unit,
-        lanes=tuple(record.id for record in trace.requests),
-        marks=tuple(marks),
-        frames=tuple(frames),
-    )
-
-
-def _request_marks(record: Record, trace: Trace) -> Iterator[Mark]:
-    who = record.id
-    yield Mark(f"{who}.arrival", "arrival", who, record.arrival, record.arrival, "", who)
-    before = record.arrival
-    for number, time in enumerate(trace.token_times(who), 1):
-        yield Mark(f"{who}.wait.{number}", "waiting", who, before, time, "", who)
-        yield Mark(f"{who}.token.{number}", "token", who, time, time, str(number), who)
-        before = time
-    if record.end is not None and record.status != "finished":
-        yield Mark(f"{who}.end", "end", who, record.end, record.end, "", who)
-
-
-def _told(trace: Trace, at: Time) -> str:
-    parts = []
-    for record in trace.requests:
-        if record.arrival == at:
-            parts.append(f"{record.id} arrives")
-        for number, time in enumerate(trace.token_times(record.id), 1):
-            if time == at:
-                last = " and is done" if number == record.max_tokens else ""
-                parts.append(f"{record.id} gets token {number} of {record.max_tokens}{last}")
-    return "; ".join(parts)
-
-
-# Words about the whole
-
-
-def _summary(trace: Trace) -> str:
-    ends = [
-        f"{r.id} {'' if r.status == 'finished' else f'{r.status} '}{moment(r.end, trace.unit)}"
-        for r in trace.requests
-        if r.end is not None
-    ]
-    return f"ends: {', '.join(ends)}"
-
-
-def _conditions(trace: Trace) -> str:
-    settings = trace.settings
-    if settings.get("maker") == "given":
-        return f"{len(trace)} requests, every delivery time as the table has it"
-    names = {
-        "policy": "{} batching",
-        "seats": "{} seats",
-        "token_budget": "token budget {}",
-        "blocks": "{} blocks",
-        "cost": "{}",
-    }
-    told = [
-        words.format(str(settings[name]).lower())
-        for name, words in names.items()
-        if settings.get(name) is not None
-    ]
-    return ", ".join([f"{len(trace)} request{'' if len(trace) == 1 else 's'}", *told])

@@ -11,10 +11,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import Literal
 
 from lab.ledgers.table import Shown, Table
 from lab.plan import Ending
@@ -80,23 +81,28 @@ class LatencyLedger(Shown):
             (f"... and {more} more requests",) if more else (),
         )
 
+    def values(self, metric: str) -> list[Time]:
+        """A metric of every finished request that has it, in order of arrival: "TTFT", "TPOT",
+        "ITL" (one value a gap), "E2E" or "queue". Raises ValueError for another name."""
+        if metric not in METRICS:
+            raise ValueError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+        finished = (row for row in self.rows if row.status == "finished")
+        return [value for row in finished for value in METRICS[metric](row) if value is not None]
+
+    def mean(self, metric: str) -> Time | None:
+        """The mean over the finished requests that have the metric; None where none has it."""
+        values = self.values(metric)
+        return exact_ratio(sum(values), len(values)) if values else None
+
     def summary(self, percentiles: Sequence[int] = (50, 90, 99)) -> Table:
         """Means and percentiles of each metric over the finished requests that have it."""
-        finished = [row for row in self.rows if row.status == "finished"]
-        metrics: dict[str, list[Time]] = {
-            "TTFT": [row.ttft for row in finished if row.ttft is not None],
-            "TPOT": [row.tpot for row in finished if row.tpot is not None],
-            "ITL": [gap for row in finished for gap in row.itl],
-            "E2E": [row.e2e for row in finished if row.e2e is not None],
-            "queue": [row.spans["queue"] for row in finished if row.spans],
-        }
+        metrics = {name: values for name in METRICS if (values := self.values(name))}
         rows = tuple(
             (name, len(values), *_statistics(values, percentiles))
             for name, values in metrics.items()
-            if values
         )
         notes = ["percentiles interpolate linearly between neighbours; ITL is the gap per token"]
-        few = [p for p in percentiles if any(is_small(len(v), p) for v in metrics.values() if v)]
+        few = [p for p in percentiles if any(is_small(len(v), p) for v in metrics.values())]
         if few:
             notes.append(
                 f"too few values for p{', p'.join(map(str, few))} of some rows: at so small an n "
@@ -106,22 +112,40 @@ class LatencyLedger(Shown):
         return Table(columns, rows, f"finished requests, times in {self.unit}", tuple(notes))
 
 
+METRICS: dict[str, Callable[[Latency], Sequence[Time | None]]] = {
+    "TTFT": lambda row: (row.ttft,),
+    "TPOT": lambda row: (row.tpot,),
+    "ITL": lambda row: row.itl,
+    "E2E": lambda row: (row.e2e,),
+    "queue": lambda row: (row.spans["queue"],) if row.spans else (),
+}
+"""The values of one request for each metric; None where it is not defined."""
+
+
 def latency(trace: Trace) -> LatencyLedger:
     """TTFT, TPOT, ITL, E2E and the spans of every request of a trace."""
     return LatencyLedger([_latency(record, trace) for record in trace.requests], trace.unit)
 
 
-def percentile(values: Sequence[Time], percent: Time) -> Time:
-    """The value below which `percent` per cent lie, interpolated linearly between neighbours.
+def percentile(
+    values: Sequence[Time],
+    percent: Time,
+    rule: Literal["linear", "nearest-rank"] = "linear",
+) -> Time:
+    """The value below which `percent` per cent lie.
 
-    With the values sorted and numbered from 0 it stands at position (n − 1) · percent / 100, as
-    numpy's default has it: the 50th of 10, 20, 40 and 80 is 30. Raises ValueError without values.
+    "linear": with the values sorted and numbered from 0 it stands at position
+    (n − 1) · percent / 100, interpolated between neighbours, as numpy's default has it: the 50th
+    of 10, 20, 40 and 80 is 30. "nearest-rank": the smallest value that at least `percent` per cent
+    do not exceed, always one of the values: here 20. Raises ValueError without values.
     """
     if not values:
         raise ValueError("a percentile needs at least 1 value, got 0")
     if not 0 <= percent <= 100:
         raise ValueError(f"a percentile must lie between 0 and 100, got {percent}")
     ordered = sorted(values)
+    if rule == "nearest-rank":
+        return ordered[max(0, math.ceil(exact_ratio(len(ordered) * percent, 100)) - 1)]
     position = exact_ratio((len(ordered) - 1) * percent, 100)
     below = int(position)
     if below == position:

@@ -162,7 +162,8 @@ export function lanes(scene, colour, grips) {
   }
 
   function replace(other, ghost) {
-    before = ghost ? outlines(ghost) : [];
+    const now = outlines(other).map((bar) => JSON.stringify(bar));
+    before = ghost ? outlines(ghost).filter((bar) => !now.includes(JSON.stringify(bar))) : [];
     scene = other;
   }
 

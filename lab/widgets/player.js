@@ -1,7 +1,17 @@
 // Plays scenes: lanes, marks and frames in, pictures and captions out. It knows nothing of models.
 
+import { board } from "./board.js";
+import { crowd } from "./crowd.js";
 import { button, element } from "./dom.js";
 import { lanes } from "./lanes.js";
+
+const MANY = 40; // lanes; more are drawn on a canvas
+
+/** Who draws a scene. */
+const stageOf = (scene) => (scene.kind === "board" ? board : scene.lanes.length > MANY ? crowd : lanes);
+
+/** The moment at which all that a scene shows is over. */
+const endOf = (scene) => Math.max(scene.frames.at(-1).at, ...(scene.marks ?? []).map((mark) => mark.stop));
 
 /** The moments at which any of the scenes has a frame, in order. */
 export const momentsOf = (scenes) =>
@@ -13,7 +23,7 @@ export const frameAt = (scene, at) => scene.frames.filter((frame) => frame.at <=
 /** One colour a request, the same in every scene of a figure; beyond six, one for all. */
 export function coloursOf(scenes) {
   const letters = ["a", "b", "c", "d", "e", "f"];
-  const who = [...new Set(scenes.flatMap((s) => s.marks.map((m) => m.who)).filter(Boolean))].sort();
+  const who = [...new Set(scenes.flatMap((s) => (s.marks ?? s.items).map((m) => m.who)).filter(Boolean))].sort();
   return (name) => (who.length > letters.length ? "a" : letters[who.indexOf(name)] ?? "none");
 }
 
@@ -34,7 +44,7 @@ function part(scene, colour, grips) {
   const title = element("p", { className: "title" });
   const conditions = element("p", { className: "conditions" });
   const stage = element("div", { className: "stage", tabIndex: -1 });
-  const drawn = lanes(scene, colour, grips);
+  const drawn = stageOf(scene)(scene, colour, grips);
   stage.append(drawn.node);
   const words = (now) => conditions.replaceChildren(`${now.conditions} `, element("span", { className: "tag", textContent: now.tag }));
   words(scene);
@@ -108,7 +118,7 @@ export function player(el, scenes, { step = 0, onStep = () => {}, grips } = {}) 
     scenes = others;
     moments = momentsOf(scenes);
     last = moments.length - 1;
-    end = Math.max(...scenes.flatMap((scene) => scene.marks.map((mark) => mark.stop)));
+    end = Math.max(...[...scenes, ...ghosts].map(endOf));
     colour = coloursOf(scenes);
     step = Math.min(step, last);
     scrubber.max = last;
@@ -161,6 +171,7 @@ export function player(el, scenes, { step = 0, onStep = () => {}, grips } = {}) 
     destroy() {
       stop();
       watcher.disconnect();
+      parts.forEach(({ drawn }) => drawn.destroy?.());
       window.removeEventListener("beforeprint", printed);
     },
   };

@@ -7,6 +7,7 @@ from typing import Any
 import anywidget
 import traitlets
 
+from lab.figures.board import Board
 from lab.figures.scene import Scene
 from lab.widgets.modules import module, style
 
@@ -23,7 +24,7 @@ class Player(anywidget.AnyWidget):
     scenes: Any = traitlets.List(read_only=True).tag(sync=True)
     step: Any = traitlets.Int(0).tag(sync=True)
 
-    def __init__(self, *scenes: Scene) -> None:
+    def __init__(self, *scenes: Scene | Board) -> None:
         if not scenes:
             raise ValueError("a player needs at least 1 scene, got 0")
         if len({scene.unit for scene in scenes}) > 1:
@@ -43,6 +44,6 @@ class Player(anywidget.AnyWidget):
         return self._texts
 
 
-def play(*scenes: Scene) -> Player:
+def play(*scenes: Scene | Board) -> Player:
     """A player for scenes such as `lab.timeline(trace)`; several share one clock."""
     return Player(*scenes)

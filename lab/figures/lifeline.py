@@ -1,0 +1,124 @@
+"""The lifeline of one request: where its time went, and which metric measures which part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lab.figures.scene import Frame, Mark, Scene, duration
+from lab.figures.words import conditions, tag
+from lab.ledgers.latency import SPANS, Latency, latency
+from lab.ledgers.phases import DELIVERIES, Phase, phases
+from lab.ledgers.table import show
+from lab.record import Record
+from lab.request import Time
+from lab.trace import Trace
+
+PHASE_ROLES = {
+    "queue": "waiting",
+    "prefill": "prefill",
+    "decode": "decode",
+    "stalled": "stalled",
+    "preempted": "preempted",
+    "recompute": "recompute",
+    **dict.fromkeys(DELIVERIES, "waiting"),
+}
+"""How each cause of a phase is drawn. Where only deliveries are known, all that is known is that
+the reader waited."""
+
+
+def lifeline(trace: Trace, request_id: str, title: str = "", finding: str = "") -> Scene:
+    """One request's time, stacked by cause, and above it the span that each metric covers.
+
+    The last lane is the request's own: one mark for each phase, labelled with cause and duration
+    (`queue 40`), its role as in `PHASE_ROLES`; together they are exactly as long as E2E. After
+    them may stand a mark of the role `idle`: the seat that a static batch keeps for a request that
+    has ended. The lanes above hold one `span` each, for the metrics that the request has: E2E,
+    TTFT, TPOT (from the first token to the last; its label counts the gaps) and queue. A trace
+    without steps has two causes only: until the first token, and between tokens.
+
+    There is one frame for each change of cause; its caption says how long the phase lasted and
+    which metrics it counts to. Raises KeyError for a request that the trace does not have.
+    """
+    record, row = trace[request_id], latency(trace)[request_id]
+    found = phases(record, trace)
+    metrics = list(_metrics(row, record, trace, found))
+    marks = [_mark(number, phase, request_id) for number, phase in enumerate(found, 1)]
+    held = _held(record, trace)
+    known = "" if trace.starts is not None else "; no steps are known, and so no causes"
+    return Scene(
+        title=title or f"Where does the time of {request_id} go?",
+        finding=finding or _sum(found, record, trace),
+        conditions=conditions(trace) + known,
+        tag=tag(trace),
+        unit=trace.unit,
+        lanes=(*(mark.lane for mark in metrics), request_id),
+        marks=(*metrics, *marks, *held),
+        frames=tuple(_frames(found, held, metrics, record, trace)),
+    )
+
+
+def _metrics(row: Latency, record: Record, trace: Trace, found: list[Phase]) -> Iterator[Mark]:
+    times = trace.token_times(row.id)
+    start = record.arrival
+    if row.e2e is not None and record.end is not None:
+        yield _span("E2E", start, record.end, show(row.e2e), row.id)
+    if row.ttft is not None:
+        yield _span("TTFT", start, times[0], show(row.ttft), row.id)
+    if row.tpot is not None:
+        label = f"{len(row.itl)} × {show(row.tpot)}"
+        yield _span("TPOT", times[0], times[-1], label, row.id)
+    if found and found[0].cause == "queue":
+        queue = found[0]
+        yield _span("queue", queue.start, queue.stop, show(queue.stop - queue.start), row.id)
+
+
+def _span(name: str, start: Time, stop: Time, length: str, who: str) -> Mark:
+    return Mark(f"{who}.{name}", "span", name, start, stop, f"{name} {length}", who)
+
+
+def _mark(number: int, phase: Phase, who: str) -> Mark:
+    label = f"{phase.cause} {show(phase.stop - phase.start)}"
+    role = PHASE_ROLES[phase.cause]
+    return Mark(f"{who}.{number}", role, who, phase.start, phase.stop, label, who)
+
+
+def _held(record: Record, trace: Trace) -> list[Mark]:
+    """The seat that is kept after the end, until the last of the batch has ended."""
+    if record.end is None or not record.stays:
+        return []
+    stop, ends = record.stays[-1].stop, trace.ends or []
+    free = trace.last if stop is None else ends[stop - 1]
+    if free <= record.end:
+        return []
+    label = f"idle {show(free - record.end)}"
+    return [Mark(f"{record.id}.held", "idle", record.id, record.end, free, label, record.id)]
+
+
+def _frames(
+    found: list[Phase], held: list[Mark], metrics: list[Mark], record: Record, trace: Trace
+) -> Iterator[Frame]:
+    told = {**SPANS, **DELIVERIES}
+    for cause, start, stop in found:
+        counts = [m.lane for m in metrics if m.start < stop and start < m.stop]
+        to = f"counts to {', '.join(counts)}" if counts else "counts to no metric"
+        lasts = duration(stop - start, trace.unit)
+        yield Frame(start, show(start), f"{cause}, {lasts}: {told[cause]}; {to}")
+    ended = f"{record.id} {record.status or 'has not ended'}"
+    reason = f": {record.reason}" if record.reason and record.status != "finished" else ""
+    for mark in held:
+        lasts = duration(mark.stop - mark.start, trace.unit)
+        caption = f"{ended}{reason}; its seat stays idle for {lasts}, which count to no metric"
+        yield Frame(mark.start, show(mark.start), caption)
+    if not found:
+        yield Frame(record.arrival, show(record.arrival), f"{ended}{reason}")
+
+
+def _sum(found: list[Phase], record: Record, trace: Trace) -> str:
+    """What the whole is the sum of."""
+    causes: dict[str, Time] = {}
+    for cause, start, stop in found:
+        causes[cause] = causes.get(cause, 0) + stop - start
+    whole = (record.arrival if not found else found[-1].stop) - record.arrival
+    name = "E2E" if record.status == "finished" else f"{record.status or 'still there'} after"
+    parts = " + ".join(f"{cause} {show(time)}" for cause, time in causes.items())
+    return f"{record.id}: {name} {duration(whole, trace.unit)}{parts and f' = {parts}'}"

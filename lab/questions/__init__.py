@@ -1,0 +1,48 @@
+"""The bank of self-checks, by chapter."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from lab.exercises import Exercise
+from lab.questions import batching, rates, timetables
+
+BANK: dict[int, tuple[Exercise, ...]] = {
+    2: (
+        timetables.WHOSE_ANSWER_IS_LATER,
+        batching.IDLE_SEATS,
+        batching.WHO_SITS_WHERE,
+        batching.DRAW_SEATS,
+        batching.WHAT_CHANGES,
+        batching.SEAT_CHANGES_HANDS,
+        batching.ONE_GO,
+        timetables.FIRST_TOKEN,
+        timetables.REQUEST_TIMES,
+        timetables.WRONG_LINE,
+        rates.FIXED_WINDOW,
+        rates.DRAIN_RATIO,
+        rates.PRICE_OF_A_THOUSAND,
+        rates.RESERVED_HOUR,
+    )
+}
+"""The exercises of each chapter, in the order in which they are best asked."""
+
+
+def exercises(chapter_or_id: str | None = None) -> tuple[Exercise, ...]:
+    """All exercises, those of a chapter ("2"), or the one with an id.
+
+    ValueError for a chapter without exercises, and for an unknown id with the nearest ones.
+    """
+    known = {exercise.id: exercise for chapter in BANK.values() for exercise in chapter}
+    if chapter_or_id is None:
+        return tuple(known.values())
+    if chapter_or_id.isdecimal():
+        if found := BANK.get(int(chapter_or_id)):
+            return found
+        chapters = ", ".join(map(str, BANK))
+        raise ValueError(f"chapter {chapter_or_id} has no exercises; those that do: {chapters}")
+    if chapter_or_id not in known:
+        near = get_close_matches(chapter_or_id, known, n=3, cutoff=0.5)
+        hint = f"; nearest: {', '.join(near)}" if near else ""
+        raise ValueError(f"unknown exercise {chapter_or_id!r} among {len(known)}{hint}")
+    return (known[chapter_or_id],)

@@ -1,0 +1,110 @@
+// Draws very many lanes on a canvas: painted once as past and once as future, then only cut at now.
+
+import { element } from "./dom.js";
+
+const LEFT = 44, TOP = 22, TICK = 72;
+const TALLEST = 620, LOWEST = 200;
+const NAMES = { waiting: "waits", prefill: "prefill", decode: "decode", stalled: "stalled",
+  preempted: "has lost its seat", recompute: "recompute" };
+const PAINTS = { waiting: "line", prefill: "b", decode: "a", stalled: "e", preempted: "wrong", recompute: "d", end: "wrong" };
+
+/** Every how many frames an axis label has room, for labels about `least` pixels wide. */
+export const labelEvery = (frames, width, least) =>
+  Math.max(1, Math.ceil((frames * least) / Math.max(width, 1)));
+
+/** The moments that the deltas of packed dots stand for. */
+export function unpackTimes({ tick, deltas }) {
+  let sum = 0;
+  return deltas.map((delta) => (sum += delta) * tick);
+}
+
+/** A stage like that of `lanes`, for a scene of hundreds of lanes. Only `replace` has no ghosts. */
+export function crowd(scene) {
+  const canvas = element("canvas");
+  canvas.setAttribute("role", "img");
+  const key = element("p", { className: "key" });
+  const node = element("div", { className: "crowd" }, canvas, key);
+  const past = element("canvas"), future = element("canvas");
+  let width = 600, height = LOWEST, end = 1, sharp = 1, shown = [0, undefined];
+
+  const x = (time) => LEFT + (time * (width - LEFT - 12)) / end;
+  const tint = (name) => getComputedStyle(node).getPropertyValue(`--tif-${name}`).trim() || "gray";
+
+  function fit(space, until) {
+    end = until;
+    width = space;
+    height = TOP + Math.min(TALLEST, Math.max(LOWEST, scene.lanes.length * 3)) + 4;
+    sharp = window.devicePixelRatio || 1;
+    for (const one of [canvas, past, future]) {
+      one.width = Math.round(width * sharp);
+      one.height = Math.round(height * sharp);
+    }
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+    canvas.setAttribute("aria-label", `${scene.title} ${scene.conditions}`);
+    paint(past, true);
+    paint(future, false);
+    const roles = new Set(scene.marks.map((mark) => mark.role));
+    key.replaceChildren(...Object.keys(NAMES).filter((role) => roles.has(role)).flatMap((role) => {
+      const swatch = element("span", { className: "swatch" });
+      swatch.style.background = tint(PAINTS[role]);
+      return [element("span", { className: "entry" }, swatch, NAMES[role])];
+    }));
+  }
+
+  function paint(onto, full) {
+    const pen = onto.getContext("2d");
+    pen.setTransform(sharp, 0, 0, sharp, 0, 0);
+    pen.clearRect(0, 0, width, height);
+    axis(pen);
+    const tall = (height - TOP - 4) / scene.lanes.length;
+    const y = new Map(scene.lanes.map((name, i) => [name, TOP + i * tall]));
+    for (const [role, name] of Object.entries(PAINTS)) {
+      pen.fillStyle = tint(full ? name : "line");
+      pen.globalAlpha = full ? 1 : 0.35;
+      for (const mark of scene.marks)
+        if (mark.role === role)
+          pen.fillRect(x(mark.start), y.get(mark.lane), Math.max(x(mark.stop) - x(mark.start), 1), Math.max(tall, 0.5));
+    }
+    if (full) {
+      pen.fillStyle = tint("ink");
+      pen.globalAlpha = 0.3;
+      for (const dots of scene.dots)
+        for (const time of unpackTimes(dots)) pen.fillRect(x(time), y.get(dots.lane), 1, Math.max(tall, 0.5));
+    }
+    pen.globalAlpha = 1;
+  }
+
+  function axis(pen) {
+    const every = labelEvery(scene.frames.length, width - LEFT, TICK);
+    pen.font = "13px system-ui, sans-serif";
+    pen.fillStyle = tint("soft");
+    pen.strokeStyle = tint("line");
+    scene.frames.forEach((frame, i) => {
+      if (i % every || x(frame.at) > width - 40) return;
+      pen.fillText(frame.label, x(frame.at) + 3, 14);
+      pen.fillRect(x(frame.at), 18, 1, 4);
+    });
+    const names = [scene.lanes[0], scene.lanes.at(-1)];
+    pen.fillText(names[0], 2, TOP + 12, LEFT - 6);
+    if (names[1] !== names[0]) pen.fillText(names[1], 2, height - 6, LEFT - 6);
+  }
+
+  function show(moment, next) {
+    shown = [moment, next];
+    const pen = canvas.getContext("2d");
+    const now = Math.round(x(moment) * sharp), tall = canvas.height, wide = canvas.width;
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.clearRect(0, 0, wide, tall);
+    if (now > 0) pen.drawImage(past, 0, 0, now, tall, 0, 0, now, tall);
+    if (now < wide) pen.drawImage(future, now, 0, wide - now, tall, now, 0, wide - now, tall);
+    pen.fillStyle = tint("ink");
+    pen.fillRect(now, 18 * sharp, 1.5 * sharp, tall);
+    return x(moment);
+  }
+
+  const again = new MutationObserver(() => { fit(width, end); show(...shown); });
+  again.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  again.observe(document.body, { attributeFilter: ["data-jp-theme-light"] });
+  return { node, fit, show, replace(other) { scene = other; }, destroy: () => again.disconnect() };
+}

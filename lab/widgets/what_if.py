@@ -1,0 +1,156 @@
+"""What if? A figure whose inputs the reader changes, and the pure function that answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any, Literal
+
+import anywidget
+import traitlets
+
+from lab.figures.scene import Scene, plain
+from lab.widgets.modules import module, style
+
+MOST_SLIDERS = 3
+MOST_BAKED = 1000
+"""Spaces of at most so many results are computed beforehand and answer without Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """A number that a reader may change: `value` at first, from `low` to `high` in `step`s.
+
+    A "bar" is the length of a request's bars in the figure: their end can be dragged. A "count"
+    has the buttons − and +, a "slider" is for what is continuous.
+    """
+
+    value: float
+    low: float
+    high: float
+    step: float = 1
+    label: str = ""
+    unit: str = ""
+    kind: Literal["bar", "count", "slider"] = "bar"
+
+    def __post_init__(self) -> None:
+        if self.step <= 0:
+            raise ValueError(f"step must be above 0, got {self.step}")
+        if not self.low <= self.value <= self.high:
+            raise ValueError(
+                f"value must be from low to high, got {self.value} not in {self.low}..{self.high}"
+            )
+
+    @property
+    def values(self) -> list[float]:
+        """Every value that it may take."""
+        count = round((self.high - self.low) / self.step) + 1
+        return [self.low + self.step * i for i in range(count)]
+
+
+Answer = Callable[..., Sequence[Scene]]
+
+
+class WhatIf(anywidget.AnyWidget):
+    """A player whose scenes `function(**parameters)` makes, with a knob for each parameter.
+
+    In a notebook the kernel answers; on a published page Python in the page does, and small spaces
+    of results are baked into the page and need neither.
+    """
+
+    _esm = module("what_if")
+    _css = style()
+
+    function: Any = traitlets.Unicode(read_only=True).tag(sync=True)
+    knobs: Any = traitlets.List(read_only=True).tag(sync=True)
+    scenes: Any = traitlets.List(read_only=True).tag(sync=True)
+    baked: Any = traitlets.Dict(read_only=True).tag(sync=True)
+
+    def __init__(self, answer: Answer, knobs: dict[str, Knob]) -> None:
+        if not knobs:
+            raise ValueError("a what-if needs at least 1 knob, got 0")
+        sliders = [name for name, knob in knobs.items() if knob.kind == "slider"]
+        if len(sliders) > MOST_SLIDERS:
+            raise ValueError(f"a what-if has at most {MOST_SLIDERS} sliders, got {len(sliders)}")
+        super().__init__()
+        self._answer = answer
+        scenes = answer(**{name: knob.value for name, knob in knobs.items()})
+        self._text = _in_words(scenes, knobs)
+        self.set_trait("function", f"{answer.__module__}:{answer.__name__}")
+        self.set_trait("knobs", [{"name": name, **asdict(knob)} for name, knob in knobs.items()])
+        self.set_trait("scenes", plain(scenes))
+        if not sliders:
+            self.set_trait("baked", _bake(answer, knobs))
+        self.on_msg(self._hear)
+
+    def _hear(self, _: object, message: dict[str, Any], __: object) -> None:
+        """Answer one question of the page: `{id, parameters}`."""
+        try:
+            result = plain(self._answer(**message["parameters"]))
+        except ValueError as error:
+            self.send({"id": message["id"], "error": str(error)})
+        else:
+            self.send({"id": message["id"], "result": result})
+
+    def __repr__(self) -> str:
+        """The text form: the figure as it is at first, and what may be changed."""
+        return self._text
+
+
+def what_if(answer: Answer, **knobs: Knob) -> WhatIf:
+    """A figure with knobs: `lab.what_if(two_rules, A=lab.Knob(2, 1, 6), B=lab.Knob(4, 1, 6))`.
+
+    `answer` is a function of `lab` that makes scenes from one number a knob. Raises ValueError
+    for no knob, more than three sliders, or a first value outside its range.
+    """
+    return WhatIf(answer, knobs)
+
+
+def pack(results: Iterable[Sequence[dict[str, Any]]]) -> dict[str, Any]:
+    """Many results in little space: every value once in `pool`, and scenes as places in it.
+
+    `results[r][s][f]` belongs to field `fields[f]`; a list stands for a list of values.
+    """
+    pool: dict[str, int] = {}
+
+    def place(value: object) -> int:
+        return pool.setdefault(json.dumps(value), len(pool))
+
+    rows: list[list[list[int | list[int]]]] = []
+    fields: list[str] = []
+    for scenes in results:
+        fields = fields or list(scenes[0])
+        rows.append(
+            [
+                [
+                    [place(item) for item in scene[name]]
+                    if isinstance(scene[name], list | tuple)
+                    else place(scene[name])
+                    for name in fields
+                ]
+                for scene in scenes
+            ]
+        )
+    return {"fields": fields, "pool": [json.loads(text) for text in pool], "results": rows}
+
+
+def _bake(answer: Answer, knobs: dict[str, Knob]) -> dict[str, Any]:
+    """All results, the last knob turning fastest; nothing where they are too many."""
+    spaces = [knob.values for knob in knobs.values()]
+    size = 1
+    for values in spaces:
+        size *= len(values)
+    if size > MOST_BAKED:
+        return {}
+    return pack(plain(answer(**dict(zip(knobs, at, strict=True)))) for at in product(*spaces))
+
+
+def _in_words(scenes: Sequence[Scene], knobs: dict[str, Knob]) -> str:
+    changes = [
+        f"{knob.label or name} ({f'{knob.low:g} to {knob.high:g} {knob.unit}'.rstrip()})"
+        for name, knob in knobs.items()
+    ]
+    told = f"What may be changed: {', '.join(changes)}"
+    return "\n\n".join([*(scene.text() for scene in scenes), told])

@@ -1,0 +1,57 @@
+// The arithmetic of the player and its lanes: moments, frames, places, colours.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { layout, outlines, whenOf } from "../../lab/widgets/lanes.js";
+import { coloursOf, frameAt, momentsOf } from "../../lab/widgets/player.js";
+
+const frame = (at, label = String(at)) => ({ at, label, caption: "" });
+const mark = (who, lane, start, stop, role = "decode") => ({ id: `${who}${lane}${start}`, role, lane, start, stop, label: who, who });
+const scene = {
+  title: "", conditions: "", lanes: ["seat 1", "queue"], frames: [frame(0), frame(1), frame(3)],
+  marks: [mark("A", "seat 1", 0, 1), mark("A", "seat 1", 1, 3), mark("B", "queue", 0, 3, "waiting")],
+};
+
+test("the moments of several scenes are the union of theirs, in order", () => {
+  const other = { frames: [frame(2), frame(1)] };
+  assert.deepEqual(momentsOf([scene, other]), [0, 1, 2, 3]);
+});
+
+test("the frame that counts is the last that has begun", () => {
+  assert.equal(frameAt(scene, 2.5).at, 1);
+  assert.equal(frameAt(scene, 3).at, 3);
+  assert.equal(frameAt({ frames: [frame(1)] }, 0), null);
+});
+
+test("a mark is past, now or future; its end is already past", () => {
+  assert.deepEqual([0, 1, 2, 3].map((at) => whenOf(mark("A", "x", 1, 3), at)), ["future", "now", "now", "past"]);
+});
+
+test("colours go by name, and beyond six there is one for all", () => {
+  const marks = (names) => [{ marks: [...names].map((who) => ({ who })) }];
+  assert.deepEqual(["B", "A", "?"].map(coloursOf(marks("BA"))), ["b", "a", "none"]);
+  assert.equal(coloursOf(marks("ABCDEFG"))("G"), "a");
+});
+
+test("a wide window is filled, with the names of the lanes beside them", () => {
+  const at = layout(scene, 900, 3);
+  assert.equal(at.narrow, false);
+  assert.equal(at.width, 900);
+  assert.equal(at.x(3), 900 - 40);
+  assert.ok(at.y("seat 1") < at.y("queue"));
+  assert.ok(at.left >= "seat 1".length * 7);
+});
+
+test("a narrow window puts the names above, and keeps room for every label", () => {
+  const long = { ...scene, frames: Array.from({ length: 60 }, (_, at) => frame(at)) };
+  const at = layout(long, 320, 60);
+  assert.equal(at.narrow, true);
+  assert.ok(at.width > 320);
+  assert.ok(at.x(1) - at.x(0) >= 24);
+});
+
+test("outlines join what a request does in one lane, and leave out waiting and idle", () => {
+  assert.deepEqual(outlines(scene), [{ lane: "seat 1", who: "A", start: 0, stop: 3 }]);
+  const idle = { marks: [mark("A", "seat 1", 0, 1, "idle"), mark("A", "seat 1", 1, 1, "token"), { ...mark("A", "seat 1", 0, 1), who: null }] };
+  assert.deepEqual(outlines(idle), []);
+});

@@ -1,0 +1,116 @@
+"""The phases of a request, against timetables and against the latency ledger."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from drawn_runs import cost_models, policies, scripted, served, workloads
+from hypothesis import given
+
+import lab
+from lab.ledgers.latency import SPANS
+from lab.ledgers.phases import phases
+from lab.policy import Policy
+from lab.record import Record, Run, Stay
+from lab.request import Time
+from lab.trace import Trace
+
+
+def run(rows: dict[str, Any], policy: Policy) -> Trace:
+    return lab.simulate(lab.Workload.given(rows), policy, lab.CostModel.equal_steps())
+
+
+def told(trace: Trace, who: str) -> list[str]:
+    return [f"{cause} {start}-{stop}" for cause, start, stop in phases(trace[who], trace)]
+
+
+def preempted() -> Trace:
+    policy = lab.Continuous(seats=2, blocks=4, block_tokens=4, token_budget=4)
+    return run({"A": (0, 4, 6), "B": (0, 4, 6)}, policy)
+
+
+def test_waiting_prefill_and_decode_follow_one_another() -> None:
+    trace = run({"A": (0, 2, 3), "B": (1, 2, 2)}, lab.Continuous(seats=1))
+    assert told(trace, "A") == ["prefill 0-1", "decode 1-3"]
+    assert told(trace, "B") == ["queue 1-3", "prefill 3-4", "decode 4-5"]
+
+
+def test_chunks_of_a_prompt_are_one_phase() -> None:
+    trace = run({"A": (0, 7, 2)}, lab.Continuous(seats=1, token_budget=3))
+    assert told(trace, "A") == ["prefill 0-3", "decode 3-4"]
+
+
+def test_a_preemption_is_a_phase_of_its_own_and_so_is_the_recompute() -> None:
+    want = ["queue 0-1", "prefill 1-3", "decode 3-5", "preempted 5-6", "recompute 6-8"]
+    assert told(preempted(), "B") == [*want, "decode 8-10"]
+
+
+def test_a_seat_in_which_nothing_is_computed_is_stalled() -> None:
+    policy = lab.Continuous(seats=2, blocks=3, block_tokens=2, token_budget=4)
+    trace = run({"A": (0, 2, 4), "B": (0, 4, 1)}, policy)
+    assert told(trace, "B") == ["prefill 0-1", "stalled 1-3", "preempted 3-4", "recompute 4-5"]
+
+
+def test_who_is_refused_has_no_phase() -> None:
+    assert told(run({"A": (3, 99, 1), "B": (3, 1, 1)}, lab.Continuous(blocks=1)), "A") == []
+
+
+def test_who_gave_up_in_the_queue_has_waited_and_nothing_else() -> None:
+    rows: dict[str, Any] = {"A": (0, 1, 5), "B": {"prompt": 1, "output": 9, "cancel_at": 2}}
+    assert told(run(rows, lab.Continuous(seats=1)), "B") == ["queue 0-2"]
+
+
+def test_who_gave_up_after_a_preemption_had_lost_the_seat_before() -> None:
+    policy = lab.Continuous(seats=2, blocks=4, block_tokens=4, token_budget=4)
+    rows: dict[str, Any] = {
+        "A": (0, 4, 6),
+        "B": {"prompt": 4, "output": 6, "cancel_at": 6},
+    }
+    assert told(run(rows, policy), "B")[-2:] == ["decode 3-5", "preempted 5-6"]
+
+
+def test_who_still_runs_does_so_up_to_the_last_moment_of_the_trace() -> None:
+    record = Record("A", 0, 1, 5, runs=[Run("prefill", 0, 0, 1, 0, 1, 1)], stays=[Stay(0, 0, None)])
+    trace = Trace("step", {}, [record], [0, 1], [1, 2])
+    assert told(trace, "A") == ["prefill 0-1", "stalled 1-2"]
+
+
+def test_of_given_times_only_deliveries_are_known() -> None:
+    work = lab.Workload.given({"A": (10, 4, 3), "B": (0, 1, 1)})
+    trace = lab.given({"A": [100, 140, 180], "B": [50]}, work)
+    assert told(trace, "A") == ["until the first token 10-100", "between tokens 100-180"]
+    assert told(trace, "B") == ["until the first token 0-50"]
+
+
+def test_an_observed_request_without_a_token_waited_for_its_first() -> None:
+    trace = Trace("ms", {}, [Record("A", 5, 1, 5, status="cancelled", end=9, times=[])])
+    assert told(trace, "A") == ["until the first token 5-9"]
+    trace = Trace("ms", {}, [Record("A", 5, 1, 5, status="cancelled", end=9, times=[6])])
+    assert told(trace, "A") == ["until the first token 5-6", "after the last token 6-9"]
+
+
+def check(trace: Trace) -> None:
+    ledger = lab.latency(trace)
+    for record in trace.requests:
+        found = phases(record, trace)
+        total: dict[str, Time] = {}
+        for cause, start, stop in found:
+            total[cause] = total.get(cause, 0) + stop - start
+        spans = ledger[record.id].spans or {}
+        assert total == pytest.approx({c: t for c, t in spans.items() if c in total})
+        assert all(spans[cause] == pytest.approx(0) for cause in SPANS if cause not in total)
+        assert all(left.stop == right.start for left, right in pairwise(found))
+        assert all(left.cause != right.cause for left, right in pairwise(found))
+        assert all(phase.stop > phase.start for phase in found)
+        whole = (record.end or 0) - record.arrival
+        assert (found[-1].stop - found[0].start if found else 0) == pytest.approx(whole)
+
+
+@given(workloads(), policies(), cost_models)
+def test_phases_sum_to_the_spans_of_the_ledger(requests: Any, policy: Any, cost: Any) -> None:
+    check(served(requests, policy, cost))
+
+
+@given(workloads(), policies(drafts=True), scripted())
+def test_phases_of_runs_with_drafts_do_too(asked: Any, policy: Any, model: Any) -> None:
+    check(served(asked, policy, model, repeats=False))
