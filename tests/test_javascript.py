@@ -16,7 +16,7 @@ FILES = sorted(path.name for path in (ROOT / "tests" / "js").glob("*.test.mjs"))
 
 @pytest.fixture(scope="session")
 def node() -> str:
-    """Node, from the path or from the virtual environment. A reader's machine may lack it; CI not."""
+    """Node, from the path or the virtual environment. A reader may lack it; CI may not."""
     beside = Path(sys.executable).with_name("node")
     found = shutil.which("node") or (str(beside) if beside.exists() else None)
     if found is None:

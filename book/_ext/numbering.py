@@ -70,6 +70,5 @@ def _caption(cell: nodes.container, kind: str, name: str, title: str) -> None:
     line = nodes.paragraph(classes=["number-line"])
     line += nodes.reference("", title, refid=f"{kind}-{name}", internal=True)
     if kind == "figure":
-        line += nodes.Text(" · ")
         line += nodes.reference("", "Show this figure alone", refuri=f"?figure={name}")
     output.insert(len(output) if kind == "figure" else 0, line)

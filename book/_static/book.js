@@ -5,14 +5,18 @@ window.addEventListener("load", () => {
   }
 });
 
-// What is folded on the screen is open on paper, and folded again afterwards.
-let openedForPaper = [];
+// On paper what is folded is open, and the ink is dark; afterwards everything is as it was.
+let folded = [];
+let theme;
 window.addEventListener("beforeprint", () => {
-  openedForPaper = [...document.querySelectorAll("article details:not([open])")];
-  for (const folded of openedForPaper) folded.open = true;
+  theme = document.documentElement.dataset.theme;
+  document.documentElement.dataset.theme = "light";
+  folded = [...document.querySelectorAll("article details:not([open])")];
+  for (const one of folded) one.open = true;
 });
 window.addEventListener("afterprint", () => {
-  for (const folded of openedForPaper) folded.open = false;
+  document.documentElement.dataset.theme = theme;
+  for (const one of folded) one.open = false;
 });
 
 // A printed page says where it was read.
@@ -20,5 +24,5 @@ if (location.protocol !== "file:") {
   const address = document.createElement("p");
   address.className = "page-address";
   address.textContent = location.origin + location.pathname;
-  document.querySelector(".footer-content__inner")?.append(address);
+  document.querySelector(".extra_footer")?.append(address);
 }
