@@ -100,11 +100,11 @@ export function beside(name, mine, rule) {
 /** Ends and idle seat-steps of the reader's hand and of the rules, one row each. */
 function table(hand, mine) {
   const names = hand.requests.map(({ id }) => id);
-  const heads = ["", ...names.map((id) => `${id} ends`), "steps", "idle"];
+  const heads = ["", ...names, "steps", "idle"];
   const rows = [{ name: "Your hand", ...mine }, ...hand.rules].map((one) => element("tr", {},
     element("th", { scope: "row", textContent: one.name }),
     ...[...names.map((id) => one.ends[id]), one.steps, one.idle].map((text) => element("td", { textContent: text }))));
-  const about = element("caption", { textContent: "The step after which each request ends, and idle seat-steps" });
+  const about = element("caption", { textContent: "After which step each request ended, steps in all, and idle seat-steps" });
   return element("table", {}, about, element("thead", {}, element("tr", {},
     ...heads.map((text) => element("th", { scope: "col", textContent: text })))), element("tbody", {}, ...rows));
 }
