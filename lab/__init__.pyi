@@ -34,6 +34,8 @@ from lab.trace_json import load as load
 from lab.trace_json import save as save
 from lab.widgets.hand import hand as hand
 from lab.widgets.player import play as play
+from lab.widgets.self_check import guess as guess
+from lab.widgets.self_check import self_check as self_check
 from lab.widgets.what_if import Knob as Knob
 from lab.widgets.what_if import what_if as what_if
 from lab.worked_numbers import entry as entry

@@ -35,7 +35,6 @@ ALLOWED = {
     "answers": {"ledgers"},
     "exercises": {"answers"},
     "figures": {"request", "plan", "record", "trace", "ledgers"},
-    "widgets": {"trace", "figures"},
     # who decides: nothing here knows who computes
     "kv_blocks": set(),
     "policy": {"request"},
@@ -56,9 +55,11 @@ ALLOWED = {
     },
     # what is asked: every answer is computed by what stands above
     "questions": {
-        *("workload", "record", "trace", "ledgers", "answers", "exercises"),
+        *("request", "workload", "record", "trace", "ledgers", "answers", "exercises"),
         *("policy", "executors", "run"),
     },
+    # what moves and answers on a page
+    "widgets": {"trace", "figures", "exercises", "questions"},
     "doctor": set(),
     "__main__": {
         *("workload", "trace", "trace_json", "perfetto", "worked_numbers", "ledgers", "figures"),

@@ -135,6 +135,47 @@ def test_without_an_id_all_worked_numbers_are_listed(capsys):
     assert len(capsys.readouterr().out.splitlines()) == 310
 
 
+def test_all_exercises_are_listed_with_their_chapter(capsys):
+    assert command_line.main(["exercises"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == " 2  batching-idle-seats  Idle seats"
+    assert len(lines) == 14
+
+
+def test_a_chapter_or_an_id_is_asked_without_its_answers(capsys):
+    assert command_line.main(["exercises", "2"]) == 0
+    chapter = capsys.readouterr().out
+    assert command_line.main(["exercises", "batching-idle-seats"]) == 0
+    one = capsys.readouterr().out
+    assert one.startswith("Idle seats  (batching-idle-seats, variant 0)\n\nA server has two seats")
+    assert one.strip() in chapter
+    assert "Answer:" not in chapter
+    assert "Worked:" not in chapter
+
+
+def test_a_seed_chooses_one_of_twelve_variants(capsys):
+    outputs = []
+    for seed in ("5", "17", "6"):
+        assert command_line.main(["exercises", "batching-idle-seats", "--seed", seed]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1] != outputs[2]
+    assert "variant 5" in outputs[0]
+
+
+def test_the_key_of_all_exercises_is_the_one_an_instructor_has_printed(capsys):
+    assert command_line.main(["exercises", "--answers", "--seed", "5"]) == 0
+    # Written anew by the same command, with its output sent to the file
+    golden = ROOT / "tests" / "golden" / "exercises_seed_5.txt"
+    assert capsys.readouterr().out == golden.read_text(encoding="utf-8")
+
+
+def test_an_unknown_exercise_gets_a_hint(capsys):
+    assert command_line.main(["exercises", "batching-idle-seat"]) == 2
+    assert "nearest: batching-idle-seats" in capsys.readouterr().err
+    assert command_line.main(["exercises", "99"]) == 2
+    assert "chapter 99 has no exercises" in capsys.readouterr().err
+
+
 def test_the_doctor_says_what_works(capsys):
     assert command_line.main(["doctor"]) == 0
     assert "the core: ready" in capsys.readouterr().out

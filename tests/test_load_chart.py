@@ -40,3 +40,19 @@ def test_given_deliveries_have_tokens_and_no_seats():
 def test_fewer_than_8_bins_are_refused(trace):
     with pytest.raises(ValueError, match="at least 8 bins, got 3"):
         load_chart(trace, 3)
+
+
+def test_who_has_ended_in_a_static_batch_holds_a_seat_and_waits_no_more():
+    work = lab.Workload.given({"A": (0, 4, 2), "B": (0, 4, 8), "C": (0, 4, 8)})
+    trace = lab.simulate(work, lab.Static(seats=2), lab.CostModel.equal_steps())
+    rows = load_chart(trace, 16).splitlines()
+    assert rows[0] == "running █████████▄▄▄▄▄▄▄ 2"
+    assert rows[1] == "waiting █████████        1"
+
+
+def test_who_was_preempted_waits_again():
+    work = lab.Workload.given({"A": (0, 4, 6), "B": (0, 4, 6)})
+    policy = lab.Continuous(seats=2, blocks=4, block_tokens=4, token_budget=4)
+    rows = load_chart(lab.simulate(work, policy, lab.CostModel.equal_steps()), 10).splitlines()
+    assert rows[0] == "running   ▄█████▄▄▄▄ 2"
+    assert rows[1] == "waiting   ██   ██    1"

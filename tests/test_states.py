@@ -115,7 +115,7 @@ def test_a_prefill_that_gets_no_blocks_is_stalled() -> None:
 
 
 def test_steps_that_take_no_time_are_told_apart_by_their_numbers() -> None:
-    trace = served([ask("A", 2, 3)], lab.Continuous(seats=1), Scripted(duration=0))
+    trace = served([ask("A", 2, 3)], lab.Continuous(seats=1), Scripted(duration=0), repeats=False)
     assert trays(lab.request_states(trace), "A") == ["prefill", "decode", "decode", "finished"]
 
 

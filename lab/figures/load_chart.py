@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import TypeAlias
 
 from lab.ledgers.table import show
+from lab.record import Record
 from lab.request import Time
 from lab.trace import Trace
 
+Change: TypeAlias = tuple[Time, int]
+"""A moment, and by how much a level changes then."""
 _Bins: TypeAlias = Callable[[Time], int]
 _BARS = " ▁▂▃▄▅▆▇█"
 
@@ -29,8 +32,8 @@ def load_chart(trace: Trace, width: int = 72) -> str:
     def bin_of(time: Time) -> int:
         return min(int((time - start) * width / span), width - 1) if span else 0
 
-    running = _levels([c for r in trace.requests for c in _seated(r.id, trace)], bin_of, width)
-    waiting = _levels([c for r in trace.requests for c in _waiting(r.id, trace)], bin_of, width)
+    running = _levels(seated(trace), bin_of, width)
+    waiting = _levels(queued(trace), bin_of, width)
     tokens = [0] * width
     for record in trace.requests:
         for time in trace.token_times(record.id):
@@ -46,29 +49,40 @@ def load_chart(trace: Trace, width: int = 72) -> str:
     return "\n".join([*lines, f"{' ' * head} {left}{right.rjust(width - len(left))}"])
 
 
-def _seated(request_id: str, trace: Trace) -> list[tuple[Time, int]]:
-    """When a request took a seat, and when it was free again."""
+def seated(trace: Trace) -> list[Change]:
+    """When a seat was taken (+1) and when one was free again (-1), over all requests."""
+    return [change for record in trace.requests for change in _seated(record, trace)]
+
+
+def queued(trace: Trace) -> list[Change]:
+    """When somebody began to wait for a seat (+1) and when that was over (-1)."""
+    return [change for record in trace.requests for change in _queued(record, trace)]
+
+
+def _seated(record: Record, trace: Trace) -> Iterator[Change]:
     starts, ends = trace.starts or [], trace.ends or []
-    changes: list[tuple[Time, int]] = []
-    for stay in trace[request_id].stays:
-        changes.append((starts[stay.first], 1))
+    for stay in record.stays:
+        yield starts[stay.first], 1
         if stay.stop is not None:
-            changes.append((ends[stay.stop - 1], -1))
-    return changes
+            yield ends[stay.stop - 1], -1
 
 
-def _waiting(request_id: str, trace: Trace) -> list[tuple[Time, int]]:
-    """When a request began to wait for a seat, and when that was over."""
-    record = trace[request_id]
+def _queued(record: Record, trace: Trace) -> Iterator[Change]:
     if record.status == "refused":
-        return []
-    changes = [(record.arrival, 1), *((time, -by) for time, by in _seated(request_id, trace))]
-    if record.end is not None:
-        changes.append((record.end, -1))
-    return changes
+        return
+    starts, ends = trace.starts or [], trace.ends or []
+    yield record.arrival, 1
+    waits = True
+    for stay in record.stays:
+        yield starts[stay.first], -1
+        waits = stay.preempted
+        if waits and stay.stop is not None:
+            yield ends[stay.stop - 1], 1
+    if waits and record.end is not None:
+        yield record.end, -1
 
 
-def _levels(changes: list[tuple[Time, int]], bin_of: _Bins, width: int) -> list[int]:
+def _levels(changes: list[Change], bin_of: _Bins, width: int) -> list[int]:
     """The highest level in each bin. Changes at one moment count together."""
     most = [0] * width
     level = index = 0

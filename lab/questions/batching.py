@@ -304,8 +304,8 @@ def seat_changes_hands(lengths: Lengths, prompt: int, dice: random.Random) -> Qu
         ),
         worked=(
             f"A is done after step {done['A']}, B after step {done['B']}.",
-            f"C sits from step {_sits_from(free['C']) + 1} on, and its prompt is computed in "
-            f"pieces of {listed(part.tokens for part in pieces)} tokens.",
+            f"C sits from step {_sits_from(free['C']) + 1} on, and the {prompt} tokens of its "
+            f"prompt are computed in pieces of {listed(part.tokens for part in pieces)}.",
             f"Its first token comes with the last piece, in step {pieces[-1].stop}.",
         ),
     )

@@ -22,6 +22,7 @@ from lab.answers import (
 from lab.exercises import Exercise, Question
 from lab.ledgers.latency import Latency, exact_ratio, latency
 from lab.questions.wording import counted, listed
+from lab.request import Time
 from lab.run import given
 from lab.trace import Trace
 from lab.workload import Workload
@@ -246,7 +247,8 @@ def wrong_line(trace: Trace, slip: str) -> Question:
     lines, says = _ledger(trace, rows)
     at, line, answer = SLIPS[slip](trace, rows)
     right = lines[at]
-    lines[at], says[at] = line, f"{answer} The line should read: {right}"
+    should = f'It should read "{right}".'
+    lines[at], says[at] = line, f"{answer} {should}"
     return Question(
         text=f"{asks(trace)}. {CHOSEN} {comes(trace)}.\n\n{TTFT} {TPOT}\n\n"
         "One line of this ledger is wrong. Which one?",
@@ -256,7 +258,7 @@ def wrong_line(trace: Trace, slip: str) -> Question:
             "How many gaps lie between the tokens of each request?",
             "What exists for a request with one token, and what does not?",
         ),
-        worked=(f"Line {at + 1} is wrong. {answer}", f"It should read: {right}"),
+        worked=(f"Line {at + 1} is wrong. {answer}", should),
     )
 
 
@@ -278,13 +280,18 @@ def _ledger(trace: Trace, rows: Sequence[Latency]) -> tuple[list[str], list[str]
         )
     have = [row for row in rows if row.tpot is not None]
     mean = exact_ratio(sum(exact(row.tpot) for row in have), len(have))
-    lines.append(f"mean TPOT {in_words(exact(mean))} ms")
+    lines.append(f"mean TPOT {_short(mean)} ms")
     says.append(f"This line is right: the mean is over {listed(r.id for r in have)}, who have one.")
     return lines, says
 
 
 def _tpot(row: Latency) -> str:
-    return "no TPOT" if row.tpot is None else f"TPOT {in_words(exact(row.tpot))} ms"
+    return "no TPOT" if row.tpot is None else f"TPOT {_short(row.tpot)} ms"
+
+
+def _short(time: Time) -> str:
+    """A time to four digits, so that a wrong one does not stand out by its form."""
+    return f"{float(time):.4g}"
 
 
 Slip = tuple[int, str, str]
@@ -304,7 +311,7 @@ def _zero_in_the_mean(trace: Trace, rows: Sequence[Latency]) -> Slip:
     mean = exact_ratio(sum(exact(row.tpot or 0) for row in rows), len(rows))
     return (
         2 * len(rows),
-        f"mean TPOT {in_words(exact(mean))} ms",
+        f"mean TPOT {_short(mean)} ms",
         f"The mean counts a 0 for {rows[-1].id}, which has no TPOT. That makes it too low.",
     )
 
@@ -323,7 +330,7 @@ def _tokens_for_gaps(trace: Trace, rows: Sequence[Latency]) -> Slip:
     times = trace.token_times(rows[0].id)
     return (
         len(rows),
-        f"{rows[0].id}: TPOT {in_words(exact(exact_ratio(times[-1] - times[0], len(times))))} ms",
+        f"{rows[0].id}: TPOT {_short(exact_ratio(times[-1] - times[0], len(times)))} ms",
         f"{len(times)} tokens have {len(times) - 1} gaps, and the time was divided by "
         f"{len(times)}.",
     )

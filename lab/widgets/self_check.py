@@ -1,0 +1,77 @@
+"""Self-checks on a page: exercises to try as often as one likes, and guesses that open a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import anywidget
+import traitlets
+
+from lab.exercises import VARIANTS, Exercise, bake
+from lab.figures.scene import Scene
+from lab.questions import BANK, exercises
+from lab.widgets.modules import module, style
+
+
+class SelfCheck(anywidget.AnyWidget):
+    """Asks exercises, each in its first `variants` variants; `scenes` appear after a guess.
+
+    All answers are in the state of the widget, and so in the source of a page that shows it.
+    """
+
+    _esm = module("self_check")
+    _css = style()
+
+    exercises: Any = traitlets.List(read_only=True).tag(sync=True)
+    scenes: Any = traitlets.List(read_only=True).tag(sync=True)
+
+    def __init__(
+        self, asked: Sequence[Exercise], scenes: Sequence[Scene] = (), variants: int = VARIANTS
+    ) -> None:
+        if not asked:
+            raise ValueError("a self-check needs at least 1 exercise, got 0")
+        super().__init__()
+        baked = {exercise: bake(exercise, variants) for exercise in asked}
+        self._text = "\n\n\n".join(
+            f"{_number(exercise)} {first.text()}" for exercise, (first, *_) in baked.items()
+        )
+        self.set_trait(
+            "exercises",
+            [
+                {"id": e.id, "number": _number(e), "variants": [one.to_json() for one in all_of]}
+                for e, all_of in baked.items()
+            ],
+        )
+        self.set_trait("scenes", [scene.to_json() for scene in scenes])
+
+    def __repr__(self) -> str:
+        """The text form: questions and choices, and nothing of an answer."""
+        return self._text
+
+
+def self_check(*asked: str | Exercise) -> SelfCheck:
+    """Exercises to try: by id, all of a chapter by its number ("2"), or as they are.
+
+    ValueError for no exercise, and for an unknown id with the nearest ones.
+    """
+    found = [one for a in asked for one in ((a,) if isinstance(a, Exercise) else exercises(a))]
+    return SelfCheck(found)
+
+
+def guess(asked: str | Exercise, *scenes: Scene) -> SelfCheck:
+    """A prediction, which opens the figure of `scenes` once it is given.
+
+    It is asked in its first variant, the one that the figure shows. ValueError where the exercise
+    is none to be guessed.
+    """
+    (exercise,) = (asked,) if isinstance(asked, Exercise) else exercises(asked)
+    if (kind := bake(exercise, 1)[0].kind) != "predict":
+        raise ValueError(f"a guess needs an exercise of kind predict, got {kind}: {exercise.id}")
+    return SelfCheck([exercise], scenes, variants=1)
+
+
+def _number(exercise: Exercise) -> str:
+    """Its number in the book, such as "2.3"; nothing for one that is not in the bank."""
+    asked = BANK.get(exercise.chapter, ())
+    return f"{exercise.chapter}.{asked.index(exercise) + 1}" if exercise in asked else ""
