@@ -29,6 +29,7 @@ _WHERE = {
     "Uniform": "lab.draws",
     "Workload": "lab.workload",
     "cost": "lab.ledgers.money",
+    "crowd": "lab.figures.crowd",
     "device": "lab.ledgers.sizes",
     "entry": "lab.worked_numbers",
     "given": "lab.run",

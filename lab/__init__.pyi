@@ -9,6 +9,7 @@ from lab.draws import Poisson as Poisson
 from lab.draws import Quantiles as Quantiles
 from lab.draws import Uniform as Uniform
 from lab.executors.cost_model import CostModel as CostModel
+from lab.figures.crowd import crowd as crowd
 from lab.figures.lifeline import lifeline as lifeline
 from lab.figures.rows import request_rows as request_rows
 from lab.figures.states import request_states as request_states

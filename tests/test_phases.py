@@ -9,7 +9,7 @@ from hypothesis import given
 
 import lab
 from lab.ledgers.latency import SPANS
-from lab.ledgers.phases import phases
+from lab.ledgers.phases import held, phases
 from lab.policy import Policy
 from lab.record import Record, Run, Stay
 from lab.request import Time
@@ -87,6 +87,15 @@ def test_an_observed_request_without_a_token_waited_for_its_first() -> None:
     assert told(trace, "A") == ["until the first token 5-9"]
     trace = Trace("ms", {}, [Record("A", 5, 1, 5, status="cancelled", end=9, times=[6])])
     assert told(trace, "A") == ["until the first token 5-6", "after the last token 6-9"]
+
+
+def test_a_static_batch_holds_a_seat_for_those_who_have_ended() -> None:
+    rows = {"A": (0, 2, 2), "B": (0, 2, 6)}
+    trace = run(rows, lab.Static(seats=2))
+    assert held(trace["A"], trace) == ("idle", 2, 6)
+    assert held(trace["B"], trace) is None
+    trace = run(rows, lab.Continuous(seats=2))
+    assert [held(record, trace) for record in trace.requests] == [None, None]
 
 
 def check(trace: Trace) -> None:
