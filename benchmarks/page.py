@@ -134,7 +134,7 @@ def parts(page: Page, address: str) -> list[Part]:
     page.on("response", lambda answer: answers.setdefault(answer.url, answer))
     page.goto(f"{address}/{CHAPTER}", wait_until="networkidle")
     found = []
-    for url, answer in answers.items():
+    for url, answer in list(answers.items()):
         if url.startswith("http"):
             body = answer.body()
             packs = answer.headers.get("content-type", "").startswith(TEXT)
