@@ -52,9 +52,7 @@ def _chapter(docname: str) -> str:
     return f"{int(found[1])}." if found else ""
 
 
-def _label(
-    app: Any, doctree: nodes.document, node: nodes.Element, anchor: str, title: str
-) -> None:
+def _label(app: Any, doctree: nodes.document, node: nodes.Element, anchor: str, title: str) -> None:
     if anchor not in node["ids"]:
         if anchor in doctree.ids:
             log.warning("two things on this page are called %s", anchor, location=node)
