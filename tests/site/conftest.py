@@ -17,6 +17,7 @@ from book.serve import server
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
 MADE_FROM = ["_config.yml", "_toc.yml", "book/**/*", "chapters/*.ipynb", "lab/**/*.py"]
+AXE = ROOT / "_build" / "vendor" / "node_modules" / "axe-core" / "axe.min.js"
 DEBIANS = "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
@@ -130,6 +131,14 @@ def visit(browser: Browser, address: str) -> Iterator[Callable[..., Visit]]:
     yield open_page
     for context in contexts:
         context.close()
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The source of axe-core, which finds what a screen reader or a keyboard would stumble over."""
+    if not AXE.is_file():
+        _cannot(f"axe-core is not there: {AXE.relative_to(ROOT)}")
+    return AXE.read_text("utf-8")
 
 
 def _cannot(reason: str) -> NoReturn:
