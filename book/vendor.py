@@ -16,7 +16,14 @@ WANTED = Path(__file__).parent / "vendor"
 FOLDER = Path(__file__).parents[1] / "_build" / "vendor"
 PYODIDE = FOLDER / "node_modules" / "pyodide"
 FILES = ("package.json", "package-lock.json")
-INSTALL = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"]
+INSTALL = [
+    "ci",
+    "--ignore-scripts",
+    "--no-audit",
+    "--no-fund",
+    "--prefer-offline",
+    "--loglevel=error",
+]
 
 
 def program(name: str) -> list[str]:

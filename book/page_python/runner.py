@@ -29,9 +29,7 @@ def answer(question: str) -> str:
     if "source" in asked:
         return json.dumps(run(asked["source"]))
     try:
-        return json.dumps(
-            {"result": call(asked["function"], asked["parameters"])}, allow_nan=False
-        )
+        return json.dumps({"result": call(asked["function"], asked["parameters"])}, allow_nan=False)
     except ValueError as error:
         return json.dumps({"error": str(error)})
     except Exception as error:
