@@ -20,6 +20,7 @@ import yaml
 
 from book.worked_numbers_json import as_json
 from lab.worked_numbers import (
+    checked,
     WorkedNumber,
     WorkedNumberError,
     describe,
@@ -289,8 +290,8 @@ def test_every_entry_can_be_described() -> None:
 
 
 def test_checked_numbers_are_a_line_each_and_on_a_page_one_fold():
-    number = lab.worked("batching-a100-b5-narrative", 95)
-    both = lab.checked(number, number)
+    number = worked("batching-a100-b5-narrative", 95)
+    both = checked(number, number)
     assert repr(both) == f"{number!r}\n{number!r}"
     assert "<summary>2 worked numbers agree with the sources</summary>" in both._repr_html_()
     assert both._repr_html_().count("worked-number") == 2
