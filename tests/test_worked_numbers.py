@@ -20,9 +20,9 @@ import yaml
 
 from book.worked_numbers_json import as_json
 from lab.worked_numbers import (
-    checked,
     WorkedNumber,
     WorkedNumberError,
+    checked,
     describe,
     entries,
     entry,
