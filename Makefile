@@ -46,8 +46,9 @@ worked: $(READY)  ## write lab/worked_numbers.json from book/worked_numbers.yaml
 chapters: $(READY)  ## run the chapters and save their outputs
 	@$(BIN)/python book/save_chapters.py chapters/*.ipynb
 
-bench: $(READY)  ## speed, side by side with peers in one run
+bench: $(READY)  ## speed: the simulator beside peers, the built pages beside their limits
 	@$(BIN)/python benchmarks/simulator.py
+	@$(BIN)/python -m benchmarks.page
 
 zip: site  ## the site as one file
 	@cd $(SITE) && $(abspath $(BIN))/python -m zipfile -c ../tokens-in-flight.zip . && echo "_build/tokens-in-flight.zip"

@@ -149,7 +149,7 @@ def test_title_and_finding_may_be_given() -> None:
 
 
 def test_every_cause_has_a_role() -> None:
-    assert set(PHASE_ROLES) == {*SPANS, *DELIVERIES}
+    assert set(PHASE_ROLES) == {*SPANS, *DELIVERIES, "idle"}
 
 
 def check(trace: Trace) -> None:

@@ -158,7 +158,7 @@ def _rule(trace: Trace) -> Rule:
     seats = occupancy(trace)
     ends = {r.id: max(run.stop for run in r.runs) for r in trace.requests}
     told = ", ".join(f"{who} {moment(end, 'step')}" for who, end in ends.items())
-    scene = timeline(trace, name, f"{name}: ends {told}; {seats.idle} seat-steps idle")
+    scene = timeline(trace, name, f"{name}: ends {told}; idle seat-steps: {seats.idle}")
     return Rule(name, scene, ends, seats.steps, seats.idle)
 
 

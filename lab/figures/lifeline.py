@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from lab.figures.scene import Frame, Mark, Scene, duration
 from lab.figures.words import conditions, tag
 from lab.ledgers.latency import SPANS, Latency, latency
-from lab.ledgers.phases import DELIVERIES, Phase, phases
+from lab.ledgers.phases import DELIVERIES, Phase, held, phases
 from lab.ledgers.table import show
 from lab.record import Record
 from lab.request import Time
@@ -20,6 +20,7 @@ PHASE_ROLES = {
     "stalled": "stalled",
     "preempted": "preempted",
     "recompute": "recompute",
+    "idle": "idle",
     **dict.fromkeys(DELIVERIES, "waiting"),
 }
 """How each cause of a phase is drawn. Where only deliveries are known, all that is known is that
@@ -42,8 +43,9 @@ def lifeline(trace: Trace, request_id: str, title: str = "", finding: str = "") 
     record, row = trace[request_id], latency(trace)[request_id]
     found = phases(record, trace)
     metrics = list(_metrics(row, record, trace, found))
-    marks = [_mark(number, phase, request_id) for number, phase in enumerate(found, 1)]
-    held = _held(record, trace)
+    idle = held(record, trace)
+    stretches = [*found, idle] if idle else found
+    marks = [_mark(number, phase, request_id) for number, phase in enumerate(stretches, 1)]
     known = "" if trace.starts is not None else "; no steps are known, and so no causes"
     return Scene(
         title=title or f"Where does the time of {request_id} go?",
@@ -52,8 +54,8 @@ def lifeline(trace: Trace, request_id: str, title: str = "", finding: str = "") 
         tag=tag(trace),
         unit=trace.unit,
         lanes=(*(mark.lane for mark in metrics), request_id),
-        marks=(*metrics, *marks, *held),
-        frames=tuple(_frames(found, held, metrics, record, trace)),
+        marks=(*metrics, *marks),
+        frames=tuple(_frames(found, idle, metrics, record, trace)),
     )
 
 
@@ -82,20 +84,8 @@ def _mark(number: int, phase: Phase, who: str) -> Mark:
     return Mark(f"{who}.{number}", role, who, phase.start, phase.stop, label, who)
 
 
-def _held(record: Record, trace: Trace) -> list[Mark]:
-    """The seat that is kept after the end, until the last of the batch has ended."""
-    if record.end is None or not record.stays:
-        return []
-    stop, ends = record.stays[-1].stop, trace.ends or []
-    free = trace.last if stop is None else ends[stop - 1]
-    if free <= record.end:
-        return []
-    label = f"idle {show(free - record.end)}"
-    return [Mark(f"{record.id}.held", "idle", record.id, record.end, free, label, record.id)]
-
-
 def _frames(
-    found: list[Phase], held: list[Mark], metrics: list[Mark], record: Record, trace: Trace
+    found: list[Phase], idle: Phase | None, metrics: list[Mark], record: Record, trace: Trace
 ) -> Iterator[Frame]:
     told = {**SPANS, **DELIVERIES}
     for cause, start, stop in found:
@@ -105,10 +95,10 @@ def _frames(
         yield Frame(start, show(start), f"{cause}, {lasts}: {told[cause]}; {to}")
     ended = f"{record.id} {record.status or 'has not ended'}"
     reason = f": {record.reason}" if record.reason and record.status != "finished" else ""
-    for mark in held:
-        lasts = duration(mark.stop - mark.start, trace.unit)
+    if idle:
+        lasts = duration(idle.stop - idle.start, trace.unit)
         caption = f"{ended}{reason}; its seat stays idle for {lasts}, which count to no metric"
-        yield Frame(mark.start, show(mark.start), caption)
+        yield Frame(idle.start, show(idle.start), caption)
     if not found:
         yield Frame(record.arrival, show(record.arrival), f"{ended}{reason}")
 

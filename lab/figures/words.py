@@ -34,7 +34,12 @@ def conditions(trace: Trace) -> str:
         for name, words in names.items()
         if settings.get(name) is not None
     ]
-    return ", ".join([f"{len(trace)} request{'' if len(trace) == 1 else 's'}", *told])
+    return ", ".join([counted(len(trace), "request"), *told])
+
+
+def counted(count: int, noun: str) -> str:
+    """A count in words: "1 request", "3 requests"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def tag(trace: Trace) -> str:

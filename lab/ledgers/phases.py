@@ -43,6 +43,16 @@ def phases(record: Record, trace: Trace) -> list[Phase]:
     return found
 
 
+def held(record: Record, trace: Trace) -> Phase | None:
+    """How long a seat stays idle for a request that has ended, until its static batch is over;
+    None where it does not."""
+    if record.end is None or not record.stays:
+        return None
+    stop, ends = record.stays[-1].stop, trace.ends or []
+    free = trace.last if stop is None else ends[stop - 1]
+    return Phase("idle", record.end, free) if free > record.end else None
+
+
 def _delivered(record: Record, trace: Trace) -> Iterator[Phase]:
     times = trace.token_times(record.id)
     moments = [record.arrival, *(times[:1] + times[-1:]), _end(record, trace)]

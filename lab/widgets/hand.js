@@ -4,7 +4,7 @@ import { button, element } from "./dom.js";
 import { lanes } from "./lanes.js";
 import { coloursOf, player } from "./player.js";
 
-const steps = (number) => `${number} step${number === 1 ? "" : "s"}`;
+const steps = (number, more = "") => `${number}${more} step${number === 1 ? "" : "s"}`;
 const seat = (number) => `seat ${number + 1}`;
 
 /** Steps that each request still needs, once `played` (who sat where, step by step) is played. */
@@ -80,8 +80,9 @@ export function sceneOf(hand, played) {
   const marks = marksOf(hand, played);
   const { ends, idle } = account(marks);
   const ended = hand.requests.filter(({ id }) => ends[id]).map(({ id }) => `${id} step ${ends[id]}`);
-  return { ...hand.rules[0].scene, title: "Your hand", conditions: hand.conditions, tag: "given",
-    finding: `Your hand: ends ${ended.join(", ")}; ${idle} seat-steps idle`,
+  return { ...hand.rules[0].scene, title: "Your hand", tag: "derived",
+    conditions: `${hand.requests.length} requests, your choices, ${hand.seats} seats, equal steps`,
+    finding: `Your hand: ends ${ended.join(", ")}; idle seat-steps: ${idle}`,
     lanes: [...Array.from({ length: hand.seats }, (_, number) => seat(number)), "queue"],
     marks,
     frames: played.map((_, at) => ({ at, label: `${at + 1}`, caption: told(hand, played.slice(0, at + 1)) })) };
@@ -92,18 +93,19 @@ export function beside(name, mine, rule) {
   const moved = Object.keys(rule.ends).map((who) => [who, rule.ends[who] - mine.ends[who]]).filter(([, by]) => by);
   const words = moved.map(([who, by]) => `${who} ended ${steps(Math.abs(by))} ${by > 0 ? "sooner" : "later"}`);
   const saved = rule.idle - mine.idle;
-  const idle = saved ? `${Math.abs(saved)} ${saved > 0 ? "fewer" : "more"} seat-steps stood idle` : "as many seat-steps stood idle";
+  const idle = saved ? `${Math.abs(saved)} ${saved > 0 ? "fewer" : "more"} seat-step${Math.abs(saved) === 1 ? "" : "s"} stood idle` : "as many seat-steps stood idle";
   return `Beside ${name.toLowerCase()}: ${words.join(", ") || "everybody ended at the same step"}; ${idle}.`;
 }
 
 /** Ends and idle seat-steps of the reader's hand and of the rules, one row each. */
 function table(hand, mine) {
   const names = hand.requests.map(({ id }) => id);
-  const heads = ["", ...names.map((id) => `${id} ends after step`), "steps", "idle seat-steps"];
+  const heads = ["", ...names, "steps", "idle"];
   const rows = [{ name: "Your hand", ...mine }, ...hand.rules].map((one) => element("tr", {},
     element("th", { scope: "row", textContent: one.name }),
     ...[...names.map((id) => one.ends[id]), one.steps, one.idle].map((text) => element("td", { textContent: text }))));
-  return element("table", {}, element("thead", {}, element("tr", {},
+  const about = element("caption", { textContent: "After which step each request ended, steps in all, and idle seat-steps" });
+  return element("table", {}, about, element("thead", {}, element("tr", {},
     ...heads.map((text) => element("th", { scope: "col", textContent: text })))), element("tbody", {}, ...rows));
 }
 
@@ -123,15 +125,16 @@ export function game(el, hand, onward = []) {
   const step = Object.assign(button("Step ›", "Play this step", play), { className: "primary" });
   const undo = button("↶ Undo", "Undo the last step", takeBack);
   const again = button("Start again", "Start again", () => begin("Start again: choose who sits, then press Step."));
-  const who = element("div", { className: "controls who" }, ...asks);
-  who.setAttribute("role", "group");
-  who.setAttribute("aria-label", "Who sits in the next step");
+  const asking = element("div", { className: "asking" },
+    element("p", { textContent: "Who sits in the next step?" }), element("div", { className: "controls" }, ...asks));
+  asking.setAttribute("role", "group");
+  asking.setAttribute("aria-label", "Who sits in the next step?");
   const link = element("a", { className: "onward" });
   const root = element("div", { className: "tif tif-hand", tabIndex: 0 },
     element("p", { className: "title", textContent: "You are the scheduler" }),
     element("p", { className: "conditions" }, `${hand.conditions} `, element("span", { className: "tag", textContent: "given" })),
     board, caption, verdict,
-    element("p", { className: "asking", textContent: "Who sits in the next step?" }), who,
+    asking,
     element("div", { className: "controls" }, step, undo, again, ...(onward.length ? [link] : [])),
     element("p", { className: "keys", textContent: `Keys: ${names.join(", ")} to sit or get up, → to play the step, ← to undo.` }));
   root.setAttribute("role", "group");
@@ -189,7 +192,7 @@ export function game(el, hand, onward = []) {
     const rest = left(hand, played), ended = !open();
     asks.forEach((node, i) => {
       const id = names[i];
-      node.textContent = !rest[id] ? `${id} is done` : `${id} ${rest[id] === hand.requests[i].steps ? "needs" : "needs another"} ${steps(rest[id])}`;
+      node.textContent = !rest[id] ? `${id} is done` : `${id} needs ${steps(rest[id], rest[id] < hand.requests[i].steps ? " more" : "")}`;
       node.title = node.textContent;
       node.setAttribute("aria-label", `${node.textContent}${seated.includes(id) ? `, sits in ${seat(seated.indexOf(id))}` : ""}`);
       node.setAttribute("aria-pressed", seated.includes(id));
@@ -198,7 +201,8 @@ export function game(el, hand, onward = []) {
     step.setAttribute("aria-disabled", ended || seated.every((id) => id === null));
     undo.setAttribute("aria-disabled", !played.length);
     [link.textContent, link.href] = [`${ended ? "Next" : "Skip the game"}: ${onward[0]}`, onward[1]];
-    say(ended ? `${words} All are done: below, ${hand.rules.length} other schedulers play the same hand.` : words);
+    const others = hand.rules.map((rule) => rule.name.toLowerCase()).join(" and ");
+    say(ended ? `${words} All are done. Below, ${others} play the same hand.` : words);
     compare(ended);
     fit();
   }
@@ -207,7 +211,8 @@ export function game(el, hand, onward = []) {
   function compare(ended) {
     after?.destroy();
     after = null;
-    board.hidden = ended;
+    if (ended && asking.contains(document.activeElement)) root.focus();
+    board.hidden = asking.hidden = ended;
     root.classList.toggle("ended", ended);
     verdict.replaceChildren();
     if (!ended) return;
@@ -216,9 +221,9 @@ export function game(el, hand, onward = []) {
       `No way of playing needs fewer than ${steps(hand.fewest)}; yours took ${mine.steps}.`];
     if (played.some((_, at) => preempted(hand, played.slice(0, at + 1)).length))
       lines.push("You preempted somebody. Here that costs nothing; a real engine keeps the memory or computes it again.");
-    after = player(verdict, [sceneOf(hand, played), ...hand.rules.map((rule) => rule.scene)], { step: whole });
     verdict.append(...lines.map((textContent) => element("p", { textContent })),
       element("div", { className: "accounts", tabIndex: -1 }, table(hand, mine)));
+    after = player(verdict, [sceneOf(hand, played), ...hand.rules.map((rule) => rule.scene)], { step: whole });
   }
 
   function fit() {
