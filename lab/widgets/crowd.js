@@ -8,9 +8,12 @@ const NAMES = { waiting: "waits", prefill: "prefill", decode: "decode", stalled:
   preempted: "has lost its seat", recompute: "recompute" };
 const PAINTS = { waiting: "line", prefill: "b", decode: "a", stalled: "e", preempted: "wrong", recompute: "d", end: "wrong" };
 
-/** Every how many frames an axis label has room, for labels about `least` pixels wide. */
-export const labelEvery = (frames, width, least) =>
-  Math.max(1, Math.ceil((frames * least) / Math.max(width, 1)));
+/** Round moments from 0 to `end`, at most `most` of them: steps of 1, 2 or 5 times a power of ten. */
+export function ticks(end, most) {
+  const least = end / Math.max(most, 1), power = 10 ** Math.floor(Math.log10(least));
+  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= least);
+  return Array.from({ length: Math.floor(end / step) + 1 }, (_, i) => Number((i * step).toPrecision(12)));
+}
 
 /** The moments that the deltas of packed dots stand for. */
 export function unpackTimes({ tick, deltas }) {
@@ -61,14 +64,14 @@ export function crowd(scene) {
     const y = new Map(scene.lanes.map((name, i) => [name, TOP + i * tall]));
     for (const [role, name] of Object.entries(PAINTS)) {
       pen.fillStyle = tint(full ? name : "line");
-      pen.globalAlpha = full ? 1 : 0.35;
+      pen.globalAlpha = full && role !== "decode" ? 1 : 0.35; // its tokens are painted over it
       for (const mark of scene.marks)
         if (mark.role === role)
           pen.fillRect(x(mark.start), y.get(mark.lane), Math.max(x(mark.stop) - x(mark.start), 1), Math.max(tall, 0.5));
     }
     if (full) {
-      pen.fillStyle = tint("ink");
-      pen.globalAlpha = 0.3;
+      pen.fillStyle = tint(PAINTS.decode);
+      pen.globalAlpha = 1;
       for (const dots of scene.dots)
         for (const time of unpackTimes(dots)) pen.fillRect(x(time), y.get(dots.lane), 1, Math.max(tall, 0.5));
     }
@@ -76,15 +79,13 @@ export function crowd(scene) {
   }
 
   function axis(pen) {
-    const every = labelEvery(scene.frames.length, width - LEFT, TICK);
     pen.font = "13px system-ui, sans-serif";
     pen.fillStyle = tint("soft");
-    pen.strokeStyle = tint("line");
-    scene.frames.forEach((frame, i) => {
-      if (i % every || x(frame.at) > width - 40) return;
-      pen.fillText(frame.label, x(frame.at) + 3, 14);
-      pen.fillRect(x(frame.at), 18, 1, 4);
-    });
+    for (const time of ticks(end, (width - LEFT) / TICK)) {
+      if (x(time) > width - 40) continue;
+      pen.fillText(time ? time : `0 ${scene.unit}`, x(time) + 3, 14);
+      pen.fillRect(x(time), 18, 1, 4);
+    }
     const names = [scene.lanes[0], scene.lanes.at(-1)];
     pen.fillText(names[0], 2, TOP + 12, LEFT - 6);
     if (names[1] !== names[0]) pen.fillText(names[1], 2, height - 6, LEFT - 6);

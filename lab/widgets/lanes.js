@@ -47,16 +47,18 @@ export function outlines(scene) {
   return [...found.values()];
 }
 
-/** What a mark looks like at the origin, `wide` pixels long. */
-function paint(mark, wide) {
+/** What a mark looks like at the origin, `wide` pixels long, with `room` to the right edge. */
+function paint(mark, wide, room) {
   if (mark.role === "span") {
     const nodes = [shape("path", { class: "bracket", d: `M1 26v-7h${Math.max(wide - 2, 2)}v7` })];
-    if (mark.label) nodes.push(shape("text", { class: "words", x: 2, y: 13 }, mark.label));
+    const place = mark.label.length * 7.5 < room ? { class: "words", x: 2 } : { class: "words end", x: wide };
+    if (mark.label) nodes.push(shape("text", { ...place, y: 13 }, mark.label));
     return nodes;
   }
   if (mark.role === "waiting" || mark.role === "queued") {
     const nodes = [shape("line", { class: "wait", x1: 0, x2: wide - 3, y1: 27, y2: 27 })];
-    if (mark.label) nodes.push(shape("text", { class: "words", x: 4, y: 20 }, mark.label));
+    const told = mark.role === "queued" || mark.label.length * 7 + 8 < wide;
+    if (mark.label && told) nodes.push(shape("text", { class: "words", x: 4, y: 20 }, mark.label));
     return nodes;
   }
   if (mark.start === mark.stop) {
@@ -70,7 +72,7 @@ function paint(mark, wide) {
   const fits = wide - 3 > label.length * 7 + 10;
   if (mark.role === "prefill" || mark.role === "recompute") {
     let path = "";
-    for (let step = fits ? 24 : 4; step < wide - 15; step += 7) path += `M${step} ${BOX}l12 -${BOX}`;
+    for (let step = fits ? label.length * 8 + 14 : 4; step < wide - 15; step += 7) path += `M${step} ${BOX}l12 -${BOX}`;
     nodes.push(shape("path", { class: "hatch", d: path }));
   }
   if (fits) nodes.push(shape("text", { class: "on", x: 7, y: 22 }, label));
@@ -103,8 +105,9 @@ export function lanes(scene, colour, grips) {
     for (const [id, { group }] of groups) if (!kept.has(id)) { group.remove(); groups.delete(id); }
     for (const mark of scene.marks) {
       const group = groups.get(mark.id)?.group ?? shape("g");
-      group.style.transform = `translate(${at.x(mark.start)}px, ${at.y(mark.lane)}px)`;
-      group.replaceChildren(...paint(mark, (mark.stop - mark.start) * at.scale));
+      const x = at.x(mark.start);
+      group.style.transform = `translate(${x}px, ${at.y(mark.lane)}px)`;
+      group.replaceChildren(...paint(mark, (mark.stop - mark.start) * at.scale, at.width - x));
       groups.set(mark.id, { mark, group });
       body.append(group);
     }
