@@ -3,12 +3,12 @@
 //   tifPython.run(source, onProgress)                              -> {text, error, ms}
 //   tifPython.stop()                        ends what runs; the next call starts anew
 // A promise fails with an Error that a reader can read; after stop() its name is "AbortError".
-// While Python starts, onProgress(words, fraction or undefined) is told how far it is.
+// onProgress(words, fraction or undefined) is told how far Python is: fetching, starting, running.
 globalThis.tifPython ??= (() => {
   const { src, dataset } = document.currentScript;
   const pending = new Map();
   let worker = null;
-  let progress = null; // the last one, while Python starts
+  let progress = null; // how far the worker is, in the arguments of onProgress
   let asked = 0;
 
   function end(error) {
@@ -22,12 +22,9 @@ globalThis.tifPython ??= (() => {
   function listen({ data }) {
     if (data.fatal) {
       end(new Error(data.fatal));
-    } else if (data.progress) {
-      progress = [data.progress, data.fraction];
+    } else if (data.progress || data.ready) {
+      progress = data.ready ? ["Running"] : [data.progress, data.fraction];
       for (const { onProgress } of pending.values()) onProgress(...progress);
-    } else if (data.ready) {
-      progress = null;
-      for (const { onProgress } of pending.values()) onProgress("Running");
     } else {
       const { id, ...told } = data;
       const { resolve, reject } = pending.get(id);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,27 +27,34 @@ print(len(work))
 </div></article>"""
 
 
-@pytest.fixture
-def cell(visit: Callable[..., Any]) -> Any:
-    """A cell tagged try-it, as the build writes one, on a page of the site."""
-    return with_cell(visit(PAGE).page)
-
-
-def with_cell(page: Any) -> Any:
-    """The page once more, with such a cell at its end before any script has run."""
+@pytest.fixture(scope="module")
+def page(browser: Any, address: str) -> Iterator[Any]:
+    """A page with such a cell at its end, shared: a start of Python takes seconds."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.set_default_timeout(FIRST_ANSWER_MS)
 
     def add(route: Any) -> None:
         answer = route.fetch()
         route.fulfill(response=answer, body=answer.text().replace("</article>", CELL, 1))
 
     page.route(f"**/{PAGE}", add)
-    page.reload(wait_until="networkidle")
-    page.set_default_timeout(FIRST_ANSWER_MS)
-    return page.locator(".tif-try")
+    page.goto(f"{address}/{PAGE}")
+    page.unroute_all()  # the browser keeps files only while nothing is routed
+    yield page
+    context.close()
+
+
+@pytest.fixture
+def cell(page: Any) -> Any:
+    """The cell as the page shows it first."""
+    cell = page.locator(".tif-try")
+    press(cell, "Reset")
+    return cell
 
 
 def press(cell: Any, name: str) -> None:
-    cell.get_by_role("button", name=name).click()
+    cell.locator(".controls").get_by_role("button", name=name).click()
 
 
 def result(cell: Any) -> Any:
@@ -60,16 +67,37 @@ def result(cell: Any) -> Any:
 # Calls
 
 
-@pytest.mark.parametrize("address", ["root", "sub-path"], indirect=True)
-def test_a_page_answers_a_call_and_asks_no_other_host(visit: Callable[..., Any]):
+@pytest.mark.parametrize("address", ["sub-path"], indirect=True)
+def test_the_first_questions_are_answered_in_order_by_one_worker_without_another_host(
+    visit: Callable[..., Any],
+):
     there = visit(PAGE)
-    asked = []
+    asked: list[str] = []
     there.page.on("request", lambda request: asked.append(request.url))
-    assert there.page.evaluate(CALL, SHOW) == "0.01235"
+    answers, said = there.page.evaluate(
+        """async ([name, parameters]) => {
+            const answers = [], said = [];
+            const tell = (words, fraction) => said.push([words, fraction ?? null]);
+            await Promise.all([
+                tifPython.run("print(1)", tell).then(({ text }) => answers.push(text)),
+                tifPython.call(name, parameters).then(({ result }) => answers.push(result)),
+                tifPython.run("3").then(({ text }) => answers.push(text)),
+            ]);
+            return [answers, said];
+        }""",
+        SHOW,
+    )
+    assert answers == ["1\n", "0.01235", "3\n"]
+    assert (there.foreign, there.errors, there.not_ok) == ([], [], [])
     assert any(url.endswith("/pyodide.asm.wasm") for url in asked), "the worker's are seen as well"
-    assert there.foreign == []
-    assert there.errors == []
-    assert there.not_ok == []
+    assert len([url for url in asked if "/py/worker." in url]) == 1
+
+    words = list(dict.fromkeys(word for word, _ in said))
+    assert words[0].startswith("Fetching Python (about ")
+    assert words[1:] == ["Starting Python", "Running"]
+    fractions = [fraction for _, fraction in said if fraction is not None]
+    assert fractions == sorted(fractions)
+    assert (fractions[0], len(fractions) > 1, fractions[-1] < 1) == (0, True, True)
 
 
 def test_a_request_of_the_worker_to_another_host_would_be_noticed(visit: Callable[..., Any]):
@@ -87,36 +115,7 @@ def test_nothing_is_fetched_before_it_is_needed(visit: Callable[..., Any]):
     assert [name for name in visit(PAGE).page.evaluate(names) if "pyodide" in name] == []
 
 
-def test_questions_are_answered_in_order_by_one_worker_that_tells_how_far_it_is(
-    visit: Callable[..., Any],
-):
-    page = visit(PAGE).page
-    answers, said, workers = page.evaluate(
-        """async ([name, parameters]) => {
-            const answers = [], said = [];
-            const tell = (words, fraction) => said.push([words, fraction ?? null]);
-            await Promise.all([
-                tifPython.run("print(1)", tell).then(({ text }) => answers.push(text)),
-                tifPython.call(name, parameters).then(({ result }) => answers.push(result)),
-                tifPython.run("3").then(({ text }) => answers.push(text)),
-            ]);
-            const names = performance.getEntriesByType("resource").map((entry) => entry.name);
-            return [answers, said, names.filter((name) => name.includes("/py/worker.")).length];
-        }""",
-        SHOW,
-    )
-    assert answers == ["1\n", "0.01235", "3\n"]
-    words = list(dict.fromkeys(word for word, _ in said))
-    assert words[0].startswith("Fetching Python (about ")
-    assert words[1:] == ["Starting Python", "Running"]
-    fractions = [fraction for _, fraction in said if fraction is not None]
-    assert fractions == sorted(fractions)
-    assert (fractions[0], len(fractions) > 1, fractions[-1] < 1) == (0, True, True)
-    assert workers == 1
-
-
-def test_an_error_of_a_call_is_in_words_and_the_next_call_is_answered(visit: Callable[..., Any]):
-    page = visit(PAGE).page
+def test_an_error_of_a_call_is_in_words_and_the_next_call_is_answered(page: Any):
     empty = ["lab.ledgers.latency:percentile", {"values": [], "percent": 50}]
     assert page.evaluate(CALL, empty) == "Error: a percentile needs at least 1 value, got 0"
     told = page.evaluate(CALL, ["os:getcwd", {}])
@@ -124,8 +123,7 @@ def test_an_error_of_a_call_is_in_words_and_the_next_call_is_answered(visit: Cal
     assert page.evaluate(CALL, SHOW) == "0.01235"
 
 
-def test_stop_ends_what_runs_and_the_next_call_starts_anew(visit: Callable[..., Any]):
-    page = visit(PAGE).page
+def test_stop_ends_what_runs_and_the_next_call_starts_anew(page: Any):
     told = page.evaluate("""() => new Promise((done) => {
         tifPython.run("while True: pass", (words) => words === "Running" && tifPython.stop())
           .catch((error) => done(`${error.name}: ${error.message}`));
@@ -134,18 +132,17 @@ def test_stop_ends_what_runs_and_the_next_call_starts_anew(visit: Callable[..., 
     assert page.evaluate(CALL, SHOW) == "0.01235"
 
 
-def test_a_worker_that_cannot_fetch_python_says_so_and_is_tried_again(visit: Callable[..., Any]):
-    page = visit(PAGE).page
+def test_a_worker_that_cannot_fetch_python_says_so_and_is_tried_again(page: Any):
+    page.evaluate("tifPython.stop()")
     page.route("**/python_stdlib.zip", lambda route: route.fulfill(status=404))
     told = page.evaluate(CALL, SHOW)
+    page.unroute_all()
     assert told.startswith("Error: Python could not start: ")
     assert "python_stdlib.zip answered 404" in told
-    page.unroute("**/python_stdlib.zip")
     assert page.evaluate(CALL, SHOW) == "0.01235"
 
 
-def test_code_that_breaks_python_itself_does_not_end_the_page(visit: Callable[..., Any]):
-    page = visit(PAGE).page
+def test_code_that_breaks_python_itself_does_not_end_the_page(page: Any):
     told = page.evaluate("""tifPython.run("import os\\nos.abort()")
         .then(({ error }) => error, (error) => error.message)""")
     assert told.startswith("Python broke down: ")
