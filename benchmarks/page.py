@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import platform
 import tempfile
 import threading
@@ -217,7 +218,9 @@ def main() -> None:
     executable = DEBIANS if Path(DEBIANS).exists() else None
     with sync_playwright() as driver, served(SITE) as address:
         browser = driver.chromium.launch(executable_path=executable, args=FLAGS)
-        print(f"{platform.machine()}, headless Chromium {browser.version}, {CHAPTER}")
+        print(f"{CHAPTER} in headless Chromium {browser.version}")
+        busy = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
+        print(f"{platform.machine()}, {os.cpu_count()} cores, load before the run {busy}")
         rows, found = measure(browser, address)
         browser.close()
     for row in rows:
