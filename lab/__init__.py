@@ -28,6 +28,8 @@ _WHERE = {
     "Trace": "lab.trace",
     "Uniform": "lab.draws",
     "Workload": "lab.workload",
+    "checked": "lab.worked_numbers",
+    "compare": "lab.ledgers.table",
     "cost": "lab.ledgers.money",
     "crowd": "lab.figures.crowd",
     "device": "lab.ledgers.sizes",

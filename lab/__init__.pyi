@@ -22,6 +22,7 @@ from lab.ledgers.money import cost as cost
 from lab.ledgers.occupancy import occupancy as occupancy
 from lab.ledgers.sizes import device as device
 from lab.ledgers.sizes import model as model
+from lab.ledgers.table import compare as compare
 from lab.ledgers.throughput import throughput as throughput
 from lab.perfetto import save_perfetto as save_perfetto
 from lab.policy import Continuous as Continuous
@@ -39,6 +40,7 @@ from lab.widgets.self_check import guess as guess
 from lab.widgets.self_check import self_check as self_check
 from lab.widgets.what_if import Knob as Knob
 from lab.widgets.what_if import what_if as what_if
+from lab.worked_numbers import checked as checked
 from lab.worked_numbers import entry as entry
 from lab.worked_numbers import worked as worked
 from lab.workload import Workload as Workload

@@ -95,6 +95,27 @@ class WorkedNumber:
         return "; ".join(", ".join(_shortened(part)) for part in (self.results, wrong) if part)
 
 
+class Checked(tuple[WorkedNumber, ...]):
+    """Worked numbers that agree, one line each; on a page folded behind their count."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self))
+
+    def _repr_html_(self) -> str:
+        count = f"{len(self)} worked numbers agree" if len(self) > 1 else "1 worked number agrees"
+        rows = "".join(number._repr_html_() for number in self)
+        return (
+            f'<details class="checked"><summary>{count} with the sources</summary>{rows}</details>'
+        )
+
+
+def checked(*numbers: WorkedNumber) -> Checked:
+    """The worked numbers of an example as one result: `checked(worked(...), worked(...))`."""
+    return Checked(numbers)
+
+
 def worked(id: str, value: object, *, wrong: object = None) -> WorkedNumber:
     """Compare `value`, and what the wrong method gives, with the entry `id` of the ledger.
 

@@ -1,9 +1,8 @@
-"""The phases of a request, against timetables and against the latency ledger."""
+"""The phases of a request, against timetables; their sums are tested with the latency ledger."""
 
 from itertools import pairwise
 from typing import Any
 
-import pytest
 from drawn_runs import cost_models, policies, scripted, served, workloads
 from hypothesis import given
 
@@ -12,7 +11,6 @@ from lab.ledgers.latency import SPANS
 from lab.ledgers.phases import held, phases
 from lab.policy import Policy
 from lab.record import Record, Run, Stay
-from lab.request import Time
 from lab.trace import Trace
 
 
@@ -99,27 +97,23 @@ def test_a_static_batch_holds_a_seat_for_those_who_have_ended() -> None:
 
 
 def check(trace: Trace) -> None:
-    ledger = lab.latency(trace)
     for record in trace.requests:
         found = phases(record, trace)
-        total: dict[str, Time] = {}
-        for cause, start, stop in found:
-            total[cause] = total.get(cause, 0) + stop - start
-        spans = ledger[record.id].spans or {}
-        assert total == pytest.approx({c: t for c, t in spans.items() if c in total})
-        assert all(spans[cause] == pytest.approx(0) for cause in SPANS if cause not in total)
+        assert {phase.cause for phase in found} <= set(SPANS)
         assert all(left.stop == right.start for left, right in pairwise(found))
         assert all(left.cause != right.cause for left, right in pairwise(found))
         assert all(phase.stop > phase.start for phase in found)
-        whole = (record.end or 0) - record.arrival
-        assert (found[-1].stop - found[0].start if found else 0) == pytest.approx(whole)
+        if found:
+            assert (found[0].start, found[-1].stop) == (record.arrival, record.end)
+        else:
+            assert record.end == record.arrival
 
 
 @given(workloads(), policies(), cost_models)
-def test_phases_sum_to_the_spans_of_the_ledger(requests: Any, policy: Any, cost: Any) -> None:
+def test_phases_join_from_arrival_to_end(requests: Any, policy: Any, cost: Any) -> None:
     check(served(requests, policy, cost))
 
 
-@given(workloads(), policies(drafts=True), scripted())
-def test_phases_of_runs_with_drafts_do_too(asked: Any, policy: Any, model: Any) -> None:
+@given(workloads(), policies(drafts=True), scripted(failing=True))
+def test_they_do_so_with_drafts_and_failures(asked: Any, policy: Any, model: Any) -> None:
     check(served(asked, policy, model, repeats=False))

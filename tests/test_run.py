@@ -1,18 +1,14 @@
-"""Parts put together: given tables, simulations, and the runs that must never change.
-
-The golden traces are written anew by `PYTHONPATH=. python tests/test_run.py`, in the root of the
-repository. A change of theirs is a change of behaviour: it needs a reason and a line in CHANGELOG.
-"""
+"""Parts put together: given tables, simulations, and the runs that must never change."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from drawn_runs import ORDERS, ask, cost_models, policies, served, workloads
+from golden_runs import GOLDEN, MAKERS, drawn, preempted, static_with_timeout
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -22,57 +18,12 @@ from lab.policy import Continuous, Policy, Static
 from lab.request import Request
 from lab.run import given as given_times
 from lab.run import simulate
-from lab.trace import Trace
 from lab.trace_json import load, save
 from lab.workload import Workload
-
-GOLDEN = Path(__file__).parent / "golden"
-
-
-def preempted() -> Trace:
-    """Two answers in a pool for one and a half; C passes B, which is preempted."""
-    work = Workload.given({"A": (0, 4, 3), "B": (0, 4, 3), "C": (1, 4, 1)}, unit="step", name="3")
-    policy = Continuous(seats=2, token_budget=8, blocks=3, block_tokens=4)
-    return simulate(work, policy, CostModel.equal_steps())
-
-
-def static_with_timeout() -> Trace:
-    """A batch that goes after its time-out, one whose member hangs up, and one that is refused."""
-    work = Workload.given(
-        {
-            "A": (0, 6, 4),
-            "B": (Fraction(1, 3), 2, 2),
-            "C": {"arrival": 1, "prompt": 3, "output": 9, "cancel_at": Fraction(29, 6)},
-            "D": {"arrival": 1, "prompt": 5, "output": 5, "deadline": 11},
-            "E": (2, 40, 1),
-            "F": {"arrival": 2, "prompt": 2, "output": 3, "cancel_at": 3},
-        },
-        unit="ms",
-        name="time-out",
-    )
-    policy = Static(seats=3, timeout=Fraction(1, 2), blocks=6, block_tokens=4)
-    return simulate(work, policy, CostModel.affine(Fraction(1, 3), Fraction(1, 7), 1, unit="ms"))
-
-
-def drawn() -> Trace:
-    """Sixty drawn requests with prefill chunks, preemptions and times in floats."""
-    work = Workload.drawn(
-        60, Poisson(9), prompt=Uniform(5, 90), output=Geometric(25), seed=7, name="drawn"
-    )
-    policy = Continuous(seats=12, token_budget=48, blocks=40, block_tokens=16, patience=2)
-    return simulate(work, policy, CostModel.affine(0.01, 0.0001, 0.0005, 0.000002))
-
-
-MAKERS: dict[str, Callable[[], Trace]] = {
-    "trace_preempted": preempted,
-    "trace_static_with_timeout": static_with_timeout,
-    "trace_drawn": drawn,
-}
 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_golden_trace_stays_as_it_is_bit_for_bit(name: str, tmp_path: Path) -> None:
-    """See the module's docstring for how to write the files anew."""
     trace = MAKERS[name]()
     trace.check()
     save(trace, tmp_path / "now.json")
@@ -282,8 +233,3 @@ def test_two_units_in_one_run_are_refused() -> None:
         given_times({"A": [1]}, work, unit="ms")
     with pytest.raises(ValueError, match=message):
         simulate(work, Continuous(), CostModel.equal_steps(unit="ms"))
-
-
-if __name__ == "__main__":
-    for file, maker in MAKERS.items():
-        save(maker(), GOLDEN / f"{file}.json")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lab.ledgers.table import Table, show
+from lab.ledgers.table import Table, compare, show
 
 MIXED = Table(
     ("request", "TPOT", "share"),
@@ -106,3 +106,20 @@ def test_a_row_of_another_length_is_an_error() -> None:
 )
 def test_a_value_is_shown_as_a_reader_expects_it(value: Any, shown: str) -> None:
     assert show(value) == shown
+
+
+def test_a_comparison_puts_the_rows_of_all_below_one_another():
+    one = Table(("steps", "idle"), ((6, 4),), "seats", ("a note",))
+    other = Table(("steps", "idle"), ((4, 0),))
+    both = compare({"static": one, "continuous": other}, "rule")
+    assert both.columns == ("rule", "steps", "idle")
+    assert both.rows == (("static", 6, 4), ("continuous", 4, 0))
+    assert (both.caption, both.notes) == ("seats", ("a note",))
+
+
+def test_only_equal_columns_are_compared():
+    one, other = Table(("steps",), ((6,),)), Table(("idle",), ((4,),))
+    with pytest.raises(ValueError, match="'b' has idle, and the first has steps"):
+        compare({"a": one, "b": other})
+    with pytest.raises(ValueError, match="at least 1 account, got 0"):
+        compare({})

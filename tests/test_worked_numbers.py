@@ -22,6 +22,7 @@ from book.worked_numbers_json import as_json
 from lab.worked_numbers import (
     WorkedNumber,
     WorkedNumberError,
+    checked,
     describe,
     entries,
     entry,
@@ -286,3 +287,11 @@ def test_a_disputed_statement_comes_with_the_right_one() -> None:
 
 def test_every_entry_can_be_described() -> None:
     assert all(describe(id).startswith(id) for id in entries())
+
+
+def test_checked_numbers_are_a_line_each_and_on_a_page_one_fold():
+    number = worked("batching-a100-b5-narrative", 95)
+    both = checked(number, number)
+    assert repr(both) == f"{number!r}\n{number!r}"
+    assert "<summary>2 worked numbers agree with the sources</summary>" in both._repr_html_()
+    assert both._repr_html_().count("worked-number") == 2

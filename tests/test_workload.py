@@ -3,31 +3,23 @@
 import json
 import math
 import random
-from collections.abc import Mapping
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
+from golden_runs import GOLDEN, PROCESSES, drawn_rows
 
 from lab.draws import (
     Arrivals,
-    Bursts,
-    Empirical,
     EvenlySpaced,
     Fixed,
     Geometric,
-    Lengths,
-    LogNormal,
-    OnOff,
     Poisson,
     PrefixedTokens,
     Uniform,
 )
 from lab.request import Request
 from lab.workload import GivenRow, Workload
-
-GOLDEN = Path(__file__).parent / "golden" / "workload.json"
 
 
 def request(request_id: str, arrival: float | Fraction = 0) -> Request:
@@ -178,33 +170,8 @@ def test_a_bad_row_is_an_error_that_names_it(row: Any, words: str) -> None:
         Workload.given({"good": (0, 1, 1), "A": row})
 
 
-PROCESSES: Mapping[str, Arrivals] = {
-    "evenly spaced": EvenlySpaced(3),
-    "poisson": Poisson(4),
-    "bursts": Bursts(4, size=2),
-    "on off": OnOff(4, on_s=0.5, off_s=1.5),
-}
-LENGTHS: Mapping[str, Lengths] = {
-    "evenly spaced": Uniform(10, 90),
-    "poisson": LogNormal(300, p99=4000, low=20, high=5000),
-    "bursts": Geometric(50),
-    "on off": Empirical((8, 16, 1000)),
-}
-
-
-def golden_rows() -> dict[str, list[list[object]]]:
-    """Arrival, first and last prompt id, and output tokens of eight requests of each process."""
-    rows: dict[str, list[list[object]]] = {}
-    for name, arrivals in PROCESSES.items():
-        work = Workload.drawn(
-            8, arrivals, prompt=LENGTHS[name], output=LogNormal(100, 900), seed=2024
-        )
-        rows[name] = [[r.arrival, r.prompt[0], r.prompt[-1], r.max_tokens] for r in work]
-    return rows
-
-
 def test_drawn_workloads_equal_the_recorded_ones_bit_for_bit() -> None:
-    assert golden_rows() == json.loads(GOLDEN.read_text(encoding="utf-8"))
+    assert drawn_rows() == json.loads((GOLDEN / "workload.json").read_text(encoding="utf-8"))
 
 
 def test_a_seed_makes_the_same_workload_and_another_seed_another() -> None:

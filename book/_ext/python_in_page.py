@@ -12,6 +12,7 @@ import io
 import json
 import shutil
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ NEEDED = (
     "pyodide-lock.json",
     "python_stdlib.zip",
 )
-FETCHED = NEEDED[2:]  # the worker counts these: the modules come by import
+FETCHED = [name for name in NEEDED if not name.endswith(".mjs")]
+"""What the worker can count while it comes; modules come by import."""
 BEYOND_PYTHON = {"widgets"}
 """Folders of `lab` that need packages which the page has not."""
 
@@ -68,7 +70,7 @@ def _prepare(app: Any, config: Any) -> None:
     folder = f"pyodide-{version}"
     lab = lab_zip()
     lab_name = _named("lab.zip", lab)
-    worker = _worker(folder, lab_name)
+    worker = _worker(folder, lab_name, lab)
     files = {lab_name: lab, _named("worker.mjs", worker): worker}
     _, worker_name = files
     script = {"defer": "defer", "data-worker": f"py/{worker_name}"}
@@ -82,14 +84,16 @@ def _named(name: str, content: bytes) -> str:
     return f"{stem}.{hashlib.sha256(content).hexdigest()[:10]}.{suffix}"
 
 
-def _worker(folder: str, lab_name: str) -> bytes:
-    """The worker with the names and the size of what it fetches."""
+def _worker(folder: str, lab_name: str, lab: bytes) -> bytes:
+    """The worker with the names and sizes of what it fetches."""
     text = (PARTS / "worker.mjs").read_text("utf-8")
-    total = sum((PYODIDE / name).stat().st_size for name in FETCHED)
+    counted = len(lab) + sum((PYODIDE / name).stat().st_size for name in FETCHED)
+    packed = len(lab) + sum(len(zlib.compress((PYODIDE / name).read_bytes())) for name in NEEDED)
     for written, real in {
         '"../pyodide/"': f'"../{folder}/"',
         '"lab.zip"': f'"{lab_name}"',
-        "BYTES = 1;": f"BYTES = {total};",
+        "BYTES = 1;": f"BYTES = {counted};",
+        "N MB": f"{packed / 1e6:.0f} MB",
     }.items():
         if text.count(written) != 1:
             raise ValueError(f"worker.mjs must hold {written} once, got {text.count(written)}")

@@ -15,7 +15,7 @@
 
   function linkAt(node) {
     const found = node instanceof Element && node.closest("article a[href*='#term-']");
-    return found && !card.contains(found) && definitionOf(found) ? found : null;
+    return found && !card.contains(found) && definitionOf(found) ? found : null; // in a card it leads on
   }
 
   function fill(one) {

@@ -27,7 +27,8 @@ function tryIt(cell, number) {
   const said = make("span", { role: "status" });
   const bar = make("progress", { hidden: true, max: 1 });
   bar.setAttribute("aria-hidden", "true"); // its words are said
-  const result = make("pre", { role: "status", ariaLabel: "Result", tabIndex: 0 });
+  const result = make("pre", { role: "region", ariaLabel: "Result", tabIndex: 0 });
+  const told = make("div", { role: "status" }, result);
   const row = make("div", { className: "controls" }, start, stop, reset, bar, said);
 
   function fit() {
@@ -61,7 +62,7 @@ function tryIt(cell, number) {
       const { text, error, ms } = await tifPython.run(code.value, say);
       if (saved) saved.hidden = true;
       result.hidden = false;
-      result.textContent = [text, error].filter(Boolean).join("\n") || "It printed nothing.";
+      result.textContent = [text.trimEnd(), error].filter(Boolean).join("\n\n") || "It printed nothing.";
       result.classList.toggle("error", Boolean(error));
       say(error ? "It stopped at an error." : `Done in ${(ms / 1000).toFixed(2)} s.`);
     } catch (error) {
@@ -76,7 +77,7 @@ function tryIt(cell, number) {
     event.preventDefault();
     if (start.ariaDisabled !== "true") run();
   });
-  cell.querySelector(".cell_input").replaceChildren(label, code, row, result);
+  cell.querySelector(".cell_input").replaceChildren(label, code, row, told);
   cell.classList.add("tif-try");
   busy(false);
   show();

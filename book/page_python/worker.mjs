@@ -4,10 +4,12 @@
 // Every URL is relative to this file, and the build writes the real names and sizes into it.
 const PYODIDE = new URL("../pyodide/", import.meta.url).href;
 const LAB = new URL("lab.zip", import.meta.url).href;
-const BYTES = 1;
-const FETCHING = "Fetching Python, once";
+const BYTES = 1; // of all that is fetched, unpacked
+const FETCHING = "Fetching Python (about N MB), once";
+const STARTING = "Starting Python";
 
 const began = performance.now();
+let missing = null; // what could not be fetched: Pyodide itself would only say that it ended
 
 async function start() {
   postMessage({ progress: FETCHING, fraction: 0 });
@@ -15,14 +17,15 @@ async function start() {
   let bytes = 0;
   globalThis.fetch = async (...request) => {
     const response = await fetchOnly(...request);
-    if (!response.ok) throw new Error(`${response.url} answered ${response.status}`);
+    if (!response.ok) throw (missing = new Error(`${response.url} answered ${response.status}`));
     count(response.clone().body.getReader());
     return response;
   };
   async function count(reader) {
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
       bytes += part.value.length;
-      postMessage({ progress: FETCHING, fraction: Math.min(bytes / BYTES, 1) });
+      const whole = bytes >= BYTES;
+      postMessage(whole ? { progress: STARTING } : { progress: FETCHING, fraction: bytes / BYTES });
     }
   }
 
@@ -30,7 +33,7 @@ async function start() {
   const lab = fetch(LAB).then((response) => response.arrayBuffer());
   const python = await loadPyodide({ indexURL: PYODIDE });
   globalThis.fetch = fetchOnly;
-  postMessage({ progress: "Starting Python" });
+  postMessage({ progress: STARTING });
   python.unpackArchive(await lab, "zip", { extractDir: "/page" });
   python.runPython('import sys; sys.path.insert(0, "/page")');
   const { answer } = python.pyimport("runner");
@@ -39,7 +42,9 @@ async function start() {
 }
 
 const ready = start();
-ready.catch((error) => postMessage({ fatal: `Python could not start: ${error.message}` }));
+ready.catch((error) => {
+  postMessage({ fatal: `Python could not start: ${(missing ?? error).message}` });
+});
 
 onmessage = async ({ data: { id, ...question } }) => {
   const answer = await ready;

@@ -17,6 +17,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Literal
 
+from lab.ledgers.phases import phases
 from lab.ledgers.table import Shown, Table
 from lab.plan import Ending
 from lab.record import Record
@@ -188,28 +189,10 @@ def _latency(record: Record, trace: Trace) -> Latency:
 
 
 def _spans(record: Record, trace: Trace) -> dict[str, Time]:
-    """What the request did from its arrival to its end, part by part, without a gap."""
-    starts, ends = trace.starts or [], trace.ends or []
+    """How long the request did what, over all its phases."""
     spans: dict[str, Time] = dict.fromkeys(SPANS, 0)
-    now, waits_as = record.arrival, "queue"
-    stays = iter(record.stays)
-    stay = next(stays, None)
-    for run in record.runs:
-        if stay and stay.stop is not None and stay.stop <= run.first:
-            lost, stay = ends[stay.stop - 1], next(stays, None)
-            spans[waits_as] += lost - now
-            now, waits_as = lost, "preempted"
-        spans[waits_as] += starts[run.first] - now
-        now, waits_as = ends[run.stop - 1], "stalled"
-        spans[run.kind] += now - starts[run.first]
-    if stay and stay.preempted and stay.stop is not None:
-        lost = ends[stay.stop - 1]
-        spans[waits_as] += lost - now
-        now, waits_as = lost, "preempted"
-    end = now if record.end is None else record.end
-    spans[waits_as] += end - now
-    total, whole = sum(spans.values()), end - record.arrival
-    assert math.isclose(total, whole, rel_tol=1e-9, abs_tol=1e-9), (record.id, spans, whole)
+    for cause, start, stop in phases(record, trace):
+        spans[cause] += stop - start
     return spans
 
 

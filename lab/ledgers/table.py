@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
@@ -73,6 +73,29 @@ class Shown:
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
+
+
+def compare(accounts: Mapping[str, Shown | Table], title: str = "") -> Table:
+    """Several accounts of the same columns as one table, with what each is about in front.
+
+    `compare({"static": lab.occupancy(one), "continuous": lab.occupancy(other)}, "rule")`. Caption
+    and notes are those of the first account. Raises ValueError for none, or for other columns.
+    """
+    tables = {
+        name: account if isinstance(account, Table) else account.table()
+        for name, account in accounts.items()
+    }
+    if not tables:
+        raise ValueError("a comparison needs at least 1 account, got 0")
+    first = next(iter(tables.values()))
+    for name, table in tables.items():
+        if table.columns != first.columns:
+            raise ValueError(
+                f"accounts can be compared only column by column: {name!r} has "
+                f"{', '.join(table.columns)}, and the first has {', '.join(first.columns)}"
+            )
+    rows = tuple((name, *row) for name, table in tables.items() for row in table.rows)
+    return Table((title, *first.columns), rows, first.caption, first.notes)
 
 
 def show(value: Any) -> str:

@@ -41,9 +41,10 @@ function numberField({ units, unit }, submit) {
   const menu = element("select", {}, ...units.map(({ name }) => element("option", { value: name, textContent: name })));
   menu.setAttribute("aria-label", "Unit");
   menu.value = unit;
-  const shownUnit = units.length > 1 ? menu : element("span", { textContent: unit });
+  const label = element("label", {}, "Your answer ", input);
+  if (units.length === 1) label.append(` ${unit}`);
   return {
-    node: element("div", { className: "field number" }, element("label", {}, "Your answer ", input), shownUnit),
+    node: element("div", { className: "field number" }, label, ...(units.length > 1 ? [menu] : [])),
     read: () => ({ text: input.value, unit: menu.value }),
     write(given) { input.value = given?.text ?? ""; menu.value = given?.unit ?? unit; },
     lock(is) { input.disabled = menu.disabled = is; },

@@ -165,7 +165,7 @@ function judgeScale({ answer }, { text }) {
   if (near(x, truth, step / 2)) return { right: true, says: `It is ${quantity(truth, unit)}.`, off, x };
   const times = truth > 0 && x > 0 && Math.max(x / truth, truth / x) >= 1.5 ? `, ${shown(x / truth)} times the truth` : "";
   const known = (answer.wrong ?? []).find((other) => near(x, other.value, step / 2))?.says;
-  const says = `You said ${quantity(x, unit)}, and it is ${quantity(truth, unit)}: ${shown(Math.abs(off))} too ${off > 0 ? "high" : "low"}${times}.`;
+  const says = `You said ${quantity(x, unit)}, and it is ${quantity(truth, unit)}: ${quantity(Math.abs(off), unit)} too ${off > 0 ? "high" : "low"}${times}.`;
   return { right: false, says: known ? `${says} ${known}` : says, off, x };
 }
 

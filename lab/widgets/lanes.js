@@ -20,7 +20,8 @@ export function layout(scene, width, end) {
   const gaps = times.slice(1).map((time, i) => time - times[i]).filter((gap) => gap > 0);
   const widest = Math.max(...scene.frames.map((frame) => frame.label.length), 2) * 8 + 8;
   const smallest = Math.min(...gaps, end);
-  const scale = Math.max((width - left - 40) / end, Math.min(widest, 30) / smallest);
+  const steps = times.every(Number.isInteger) && smallest === Math.max(...gaps, smallest);
+  const scale = Math.max((width - left - 40) / end, (steps ? Math.min(widest, 30) : 8) / smallest);
   const tops = new Map();
   let height = 26;
   for (const name of scene.lanes) {
@@ -112,10 +113,13 @@ export function lanes(scene, colour, grips) {
 
   function ground() {
     const nodes = [];
+    let free = 0;
     for (const frame of scene.frames) {
       const x = at.x(frame.at);
-      nodes.push(shape("line", { class: "tick", x1: x, x2: x, y1: 20, y2: at.height }),
-        shape("text", { class: "soft", x: x + 3, y: 14 }, frame.label));
+      nodes.push(shape("line", { class: "tick", x1: x, x2: x, y1: 20, y2: at.height }));
+      if (x < free) continue; // no room for its label
+      nodes.push(shape("text", { class: "soft", x: x + 3, y: 14 }, frame.label));
+      free = x + frame.label.length * 8 + 6;
     }
     for (const name of scene.lanes) {
       const place = at.narrow ? { x: 4, y: at.y(name) - 5 } : { x: 4, y: at.y(name) + 22 };

@@ -13,6 +13,9 @@ const stageOf = (scene) => (scene.kind === "board" ? board : scene.lanes.length 
 /** The moment at which all that a scene shows is over. */
 const endOf = (scene) => Math.max(scene.frames.at(-1).at, ...(scene.marks ?? []).map((mark) => mark.stop));
 
+/** What a scene is called beside another: its title up to the colon, without its question mark. */
+export const nameOf = ({ title }) => title.split(/[:?.]/)[0];
+
 /** The moments at which any of the scenes has a frame, in order. */
 export const momentsOf = (scenes) =>
   [...new Set(scenes.flatMap((scene) => scene.frames.map((frame) => frame.at)))].sort((a, b) => a - b);
@@ -136,7 +139,7 @@ export function player(el, scenes, { step = 0, onStep = () => {}, grips } = {}) 
         stage.scrollLeft = x - stage.clientWidth / 2;
     });
     const told = scenes.map((scene) => frameAt(scene, at)?.caption ?? "");
-    const lines = scenes.length > 1 ? scenes.map((s, i) => `${s.title.replace(/[?.:]$/, "")}: ${told[i]}`) : told;
+    const lines = scenes.length > 1 ? scenes.map((s, i) => `${nameOf(s)}: ${told[i]}`) : told;
     caption.replaceChildren(element("strong", { textContent: `Step ${step + 1} of ${last + 1}. ` }),
       ...lines.flatMap((line, i) => (i ? [element("br"), line] : [line])));
     scrubber.value = step;

@@ -59,7 +59,7 @@ function hintsOf(hints) {
   return { list, buttons: hints.length ? [more] : [] };
 }
 
-/** The worked answer behind a button, which acts once `allow` was called. */
+/** The worked answer behind a button, which acts once `allow(true)` was called. */
 function workedOf(lines) {
   const place = element("div", { className: "worked" });
   let allowed = false;
@@ -76,15 +76,19 @@ function workedOf(lines) {
     able(show, allowed);
   }
   tell();
-  return { place, show, allow() { allowed = true; tell(); } };
+  return { place, show, allow(is) {
+    allowed = is;
+    if (!is) place.replaceChildren();
+    tell();
+  } };
 }
 
 /** What was tried so far, folded. */
 function attemptsOf(attempts) {
   if (!attempts.length) return [];
   const items = attempts.map(({ words, right }) => element("li", { textContent: `${words}: ${right ? "right" : "not right"}` }));
-  const count = attempts.length === 1 ? "1 try" : `${attempts.length} tries`;
-  return [element("details", { className: "attempts" }, element("summary", { textContent: `Your ${count}` }), element("ol", {}, ...items))];
+  return [element("details", { className: "attempts" },
+    element("summary", { textContent: `Your tries: ${attempts.length}` }), element("ol", {}, ...items))];
 }
 
 /** The body of an exercise that may be tried as often as one likes. */
@@ -105,14 +109,15 @@ function practice(exercise, { speak, last, attempts, record, more }) {
   function tell(verdict) {
     speak.say(verdict.right, verdict.right ? "Right." : "Not right.", verdict);
     field.mark?.(verdict);
-    worked.allow();
+    worked.allow(true);
   }
   if (last) {
     field.write(last);
     tell(judge(exercise, last));
   }
   return {
-    nodes: [field.node, element("div", { className: "controls" }, main, ...buttons, worked.show, ...more), list, speak.node, worked.place, tried],
+    nodes: [field.node, element("div", { className: "controls" }, main, ...buttons, worked.show, ...more),
+      speak.node, list, worked.place, tried],
     destroy() {},
   };
 }
@@ -124,6 +129,7 @@ function prediction(exercise, { speak, last, record, forget, more, scenes }) {
   let playing = null;
   const field = fieldFor(exercise, () => commit());
   const { list, buttons } = hintsOf(exercise.hints);
+  const worked = workedOf(exercise.worked);
   const main = act("Commit my guess", () => (shown.children.length ? again() : commit()));
   main.className = "primary";
   const skip = act("Show me without guessing", () => { main.focus(); open(null, {}); record(null, {}); });
@@ -143,6 +149,7 @@ function prediction(exercise, { speak, last, record, forget, more, scenes }) {
     const figure = element("div");
     shown.replaceChildren(reveal(answer, given, verdict.x), ...paragraphs(answer.why), figure);
     if (scenes.length) playing = player(figure, scenes);
+    worked.allow(true);
     main.textContent = "Guess again";
     skip.hidden = true;
   }
@@ -150,6 +157,7 @@ function prediction(exercise, { speak, last, record, forget, more, scenes }) {
     playing?.destroy();
     playing = null;
     shown.replaceChildren();
+    worked.allow(false);
     field.lock(false);
     field.node.hidden = false;
     main.textContent = "Commit my guess";
@@ -166,7 +174,8 @@ function prediction(exercise, { speak, last, record, forget, more, scenes }) {
     open(last, last ? judge(exercise, last) : {});
   }
   return {
-    nodes: [field.node, element("div", { className: "controls" }, main, skip, ...buttons, ...more), list, speak.node, shown],
+    nodes: [field.node, element("div", { className: "controls" }, main, skip, ...buttons, worked.show, ...more),
+      speak.node, list, shown, worked.place],
     destroy: close,
   };
 }

@@ -9,6 +9,7 @@ import anywidget
 import traitlets
 
 from lab.exercises import VARIANTS, Exercise, bake
+from lab.figures.board import Board
 from lab.figures.scene import Scene
 from lab.questions import BANK, exercises
 from lab.widgets.modules import module, style
@@ -27,7 +28,10 @@ class SelfCheck(anywidget.AnyWidget):
     scenes: Any = traitlets.List(read_only=True).tag(sync=True)
 
     def __init__(
-        self, asked: Sequence[Exercise], scenes: Sequence[Scene] = (), variants: int = VARIANTS
+        self,
+        asked: Sequence[Exercise],
+        scenes: Sequence[Scene | Board] = (),
+        variants: int = VARIANTS,
     ) -> None:
         if not asked:
             raise ValueError("a self-check needs at least 1 exercise, got 0")
@@ -59,7 +63,7 @@ def self_check(*asked: str | Exercise) -> SelfCheck:
     return SelfCheck(found)
 
 
-def guess(asked: str | Exercise, *scenes: Scene) -> SelfCheck:
+def guess(asked: str | Exercise, *scenes: Scene | Board) -> SelfCheck:
     """A prediction, which opens the figure of `scenes` once it is given.
 
     It is asked in its first variant, the one that the figure shows. ValueError where the exercise

@@ -62,7 +62,7 @@ function render({ model, el }) {
       const slider = element("input", { type: "range", min: knob.low, max: knob.high, step: knob.step, value: knob.value });
       slider.setAttribute("aria-label", `${name} ${knob.unit}`);
       slider.addEventListener("input", () => set(Number(slider.value)));
-      group.append(words, slider, element("span", { className: "value" }, output, unit));
+      group.append(element("span", { className: "value" }, words, output, unit), slider);
       outputs[knob.name] = (value) => { output.textContent = value; slider.value = value; };
     } else {
       const less = button("−", `${name}: less`, () => set(values[knob.name] - knob.step));

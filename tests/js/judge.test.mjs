@@ -163,8 +163,8 @@ const scale = predict({ by: "scale", low: 0, high: 100, step: 1, unit: "%", trut
 test("a guess on a scale says how far off it is", () => {
   const verdict = judge(scale, { text: "50", unit: "%" });
   assert.equal(verdict.off, 46);
-  assert.equal(verdict.says, "You said 50 %, and it is 4 %: 46 too high, 12.5 times the truth. Half of one part only.");
-  assert.equal(judge(scale, { text: "3", unit: "%" }).says, "You said 3 %, and it is 4 %: 1 too low.");
+  assert.equal(verdict.says, "You said 50 %, and it is 4 %: 46 % too high, 12.5 times the truth. Half of one part only.");
+  assert.equal(judge(scale, { text: "3", unit: "%" }).says, "You said 3 %, and it is 4 %: 1 % too low.");
   assert.equal(judge(scale, { text: "4 %", unit: "%" }).right, true);
   assert.match(judge(scale, { text: "120", unit: "%" }).says, /The scale goes from 0 to 100 %, and 120 is not on it/);
 });

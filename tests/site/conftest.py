@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
+from needs import cannot
 from playwright.sync_api import Browser, Error, Page, Playwright, Route, sync_playwright
 
 from book.serve import server
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
-MADE_FROM = ["_config.yml", "_toc.yml", "book/**/*", "chapters/*.ipynb", "lab/**/*.py"]
+MADE_FROM = ["_config.yml", "_toc.yml", "book/**/*", "chapters/*.ipynb", "lab/**/*"]
+AXE = ROOT / "_build" / "vendor" / "node_modules" / "axe-core" / "axe.min.js"
 DEBIANS = "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
@@ -63,7 +63,7 @@ class Visit:
 def site() -> Path:
     """The folder that `make site` wrote, not older than what it is made from."""
     if not (SITE / "index.html").is_file():
-        _cannot("the site is not built: make site")
+        cannot("the site is not built: make site")
     built_s = (SITE / "index.html").stat().st_mtime
     sources = [path for glob in MADE_FROM for path in ROOT.glob(glob) if path.suffix != ".pyc"]
     newer = sorted(
@@ -72,7 +72,7 @@ def site() -> Path:
         if path.is_file() and path.stat().st_mtime > built_s
     )
     if newer:
-        _cannot(f"the site is older than {newer[0]}: make site")
+        cannot(f"the site is older than {newer[0]}: make site")
     return SITE
 
 
@@ -89,7 +89,7 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
     try:
         running = playwright.chromium.launch(executable_path=debians, args=FLAGS)
     except Error as error:
-        _cannot(
+        cannot(
             "no browser: apt install chromium, or python -m playwright install chromium "
             f"({error.message.splitlines()[0]})"
         )
@@ -132,8 +132,9 @@ def visit(browser: Browser, address: str) -> Iterator[Callable[..., Visit]]:
         context.close()
 
 
-def _cannot(reason: str) -> NoReturn:
-    """A reader's machine may lack a browser or a site; CI may not."""
-    if os.environ.get("CI", "").lower() in ("1", "true"):
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The source of axe-core, which finds what a screen reader or a keyboard would stumble over."""
+    if not AXE.is_file():
+        cannot(f"axe-core is not there: {AXE.relative_to(ROOT)}")
+    return AXE.read_text("utf-8")
