@@ -52,4 +52,4 @@ def test_a_failing_test_would_be_noticed(node: list[str], tmp_path: Path) -> Non
     )
     done = run(node, broken)
     assert done.returncode == 1
-    assert "0.3333333333333333 !== 3" in done.stdout
+    assert "0.3333333333333333" in done.stdout

@@ -7,8 +7,8 @@ import json
 import pytest
 
 import lab
-from lab.exercises import VARIANTS, Exercise, bake
-from lab.questions import BANK, exercises
+from lab.exercises import VARIANTS, Exercise, bake, variant
+from lab.questions import BANK, exercises, more
 
 WORK = lab.Workload.given({"A": (0, 1, 2), "B": (0, 1, 3), "C": (0, 1, 1)})
 PREDICTION = "batching-whose-answer-is-later"
@@ -86,3 +86,13 @@ def test_what_cannot_be_asked_is_refused():
         lab.guess("batching-idle-seats")
     with pytest.raises(ValueError, match="nearest: batching-idle-seats"):
         lab.self_check("batching-idle-seat")
+
+
+def test_the_kernel_makes_further_variants():
+    widget, sent = lab.self_check("batching-idle-seats"), []
+    widget.send = sent.append
+    widget._hear(None, {"id": "1", "parameters": {"id": "batching-idle-seats", "number": 40}}, [])
+    assert sent == [{"id": "1", "result": more("batching-idle-seats", 40)}]
+    assert sent[0]["result"] == variant(*exercises("batching-idle-seats"), 40).to_json()
+    widget._hear(None, {"id": "2", "parameters": {"id": "batching-idle", "number": 40}}, [])
+    assert "unknown exercise 'batching-idle'" in sent[1]["error"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from typing import Any
 
-from lab.exercises import Exercise
+from lab.exercises import Exercise, variant
 from lab.questions import batching, rates, timetables
 
 BANK: dict[int, tuple[Exercise, ...]] = {
@@ -46,3 +47,9 @@ def exercises(chapter_or_id: str | None = None) -> tuple[Exercise, ...]:
         hint = f"; nearest: {', '.join(near)}" if near else ""
         raise ValueError(f"unknown exercise {chapter_or_id!r} among {len(known)}{hint}")
     return (known[chapter_or_id],)
+
+
+def more(id: str, number: int) -> dict[str, Any]:
+    """A variant of an exercise as plain values: what a page asks for beyond those it carries."""
+    (exercise,) = exercises(id)
+    return variant(exercise, number).to_json()

@@ -73,8 +73,7 @@ function judgeNumber({ answer }, { text, unit: chosen }) {
 /** The likely slip behind a number that no known method gives: unit, percent, sign, rounding, or its side. */
 function slip(answer, x, place, unit) {
   const value = x * unit.factor;
-  const meant = answer.units.find((other) =>
-    !near(other.factor, unit.factor) && near(x * other.factor, answer.value, answer.tolerance));
+  const meant = answer.units.find((other) => near(x * other.factor, answer.value, answer.tolerance));
   if (meant) return `The number would be right in ${meant.name}, and the unit says ${unit.name}.`;
   if (SHARES.includes(answer.unit)) {
     if (near(value / 100, answer.value, answer.tolerance)) return "This is the percentage, and a fraction of 1 is asked: divide by 100.";

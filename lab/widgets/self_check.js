@@ -1,6 +1,7 @@
 // Self-checks: a reader answers, and hears what is right, what is wrong and which turn led there.
 
 import { element } from "./dom.js";
+import { call } from "./engine.js";
 import { fieldFor } from "./fields.js";
 import { inWords, judge } from "./judge.js";
 import { inline, paragraphs } from "./markup.js";
@@ -194,9 +195,17 @@ function card({ id, number, variants }, { scenes, progress, seed, further, chang
   root.setAttribute("aria-labelledby", `title-${id}`);
   const fresh = act("New numbers", async () => {
     k += 1;
-    exercise = k < variants.length ? variants[k] : await further(id, k);
+    let told = "New numbers.";
+    if (k < variants.length) exercise = variants[k];
+    else try {
+      exercise = await further(id, k, (words) => speak.say(null, `${words}.`));
+    } catch (error) {
+      k %= variants.length;
+      exercise = variants[k];
+      told = `These numbers come again: ${error.message}`;
+    }
     show();
-    speak.say(null, "New numbers.");
+    speak.say(null, told);
   });
 
   /** Puts an attempt on record, and gives back all for this variant. */
@@ -264,7 +273,7 @@ function scoreOf(exercises, progress, restart) {
   }, any: counted.length > 0 };
 }
 
-/** Shows exercises in `el`. `further(id, k)` makes a variant that the page does not carry. */
+/** Shows exercises in `el`. `further(id, k, onProgress)` makes a variant that the page does not carry. */
 export function selfCheck(el, exercises, { scenes = [], further, search = "", storage = null }) {
   const progress = progressIn(storage);
   const score = scoreOf(exercises, progress, () => cards.forEach((one) => one.start(true)));
@@ -280,12 +289,9 @@ export function selfCheck(el, exercises, { scenes = [], further, search = "", st
 
 function render({ model, el }) {
   const exercises = model.get("exercises");
-  const more = async (id, k) => {
-    const { variants } = exercises.find((exercise) => exercise.id === id);
-    return variants[k % variants.length];
-  };
+  const further = (id, number, onProgress) => call(model, "lab.questions:more", { id, number }, onProgress);
   const check = selfCheck(el, exercises, {
-    scenes: model.get("scenes"), further: more, search: location.search, storage: browserStorage(),
+    scenes: model.get("scenes"), further, search: location.search, storage: browserStorage(),
   });
   return () => check.destroy();
 }

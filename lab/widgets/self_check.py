@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import anywidget
 import traitlets
 
 from lab.exercises import VARIANTS, Exercise, bake
 from lab.figures.board import Board
 from lab.figures.scene import Scene
-from lab.questions import BANK, exercises
+from lab.questions import BANK, exercises, more
+from lab.widgets.answering import Answering
 from lab.widgets.modules import module, style
 
 
-class SelfCheck(anywidget.AnyWidget):
+class SelfCheck(Answering):
     """Asks exercises, each in its first `variants` variants; `scenes` appear after a guess.
 
     All answers are in the state of the widget, and so in the source of a page that shows it.
@@ -48,6 +48,10 @@ class SelfCheck(anywidget.AnyWidget):
             ],
         )
         self.set_trait("scenes", [scene.to_json() for scene in scenes])
+
+    def answer(self, id: str, number: int) -> dict[str, Any]:
+        """One more variant of an exercise of the bank."""
+        return more(id, number)
 
     def __repr__(self) -> str:
         """The text form: questions and choices, and nothing of an answer."""

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any, Literal
 
-import anywidget
 import traitlets
 
 from lab.figures.scene import Scene, plain
+from lab.widgets.answering import Answering
 from lab.widgets.modules import module, style
 
 MOST_SLIDERS = 3
@@ -50,10 +50,10 @@ class Knob:
         return [self.low + self.step * i for i in range(count)]
 
 
-Answer = Callable[..., Sequence[Scene]]
+Scenes = Callable[..., Sequence[Scene]]
 
 
-class WhatIf(anywidget.AnyWidget):
+class WhatIf(Answering):
     """A player whose scenes `function(**parameters)` makes, with a knob for each parameter.
 
     In a notebook the kernel answers; on a published page Python in the page does, and small spaces
@@ -68,44 +68,38 @@ class WhatIf(anywidget.AnyWidget):
     scenes: Any = traitlets.List(read_only=True).tag(sync=True)
     baked: Any = traitlets.Dict(read_only=True).tag(sync=True)
 
-    def __init__(self, answer: Answer, knobs: dict[str, Knob]) -> None:
+    def __init__(self, function: Scenes, knobs: dict[str, Knob]) -> None:
         if not knobs:
             raise ValueError("a what-if needs at least 1 knob, got 0")
         sliders = [name for name, knob in knobs.items() if knob.kind == "slider"]
         if len(sliders) > MOST_SLIDERS:
             raise ValueError(f"a what-if has at most {MOST_SLIDERS} sliders, got {len(sliders)}")
         super().__init__()
-        self._answer = answer
-        scenes = answer(**{name: knob.value for name, knob in knobs.items()})
+        self._function = function
+        scenes = function(**{name: knob.value for name, knob in knobs.items()})
         self._text = _in_words(scenes, knobs)
-        self.set_trait("function", f"{answer.__module__}:{answer.__name__}")
+        self.set_trait("function", f"{function.__module__}:{function.__name__}")
         self.set_trait("knobs", [{"name": name, **asdict(knob)} for name, knob in knobs.items()])
         self.set_trait("scenes", plain(scenes))
         if not sliders:
-            self.set_trait("baked", _bake(answer, knobs))
-        self.on_msg(self._hear)
+            self.set_trait("baked", _bake(function, knobs))
 
-    def _hear(self, _: object, message: dict[str, Any], __: object) -> None:
-        """Answer one question of the page: `{id, parameters}`."""
-        try:
-            result = plain(self._answer(**message["parameters"]))
-        except ValueError as error:
-            self.send({"id": message["id"], "error": str(error)})
-        else:
-            self.send({"id": message["id"], "result": result})
+    def answer(self, **parameters: float) -> Sequence[Scene]:
+        """The scenes for other values of the knobs."""
+        return self._function(**parameters)
 
     def __repr__(self) -> str:
         """The text form: the figure as it is at first, and what may be changed."""
         return self._text
 
 
-def what_if(answer: Answer, **knobs: Knob) -> WhatIf:
+def what_if(function: Scenes, /, **knobs: Knob) -> WhatIf:
     """A figure with knobs: `lab.what_if(two_rules, A=lab.Knob(2, 1, 6), B=lab.Knob(4, 1, 6))`.
 
-    `answer` is a function of `lab` that makes scenes from one number a knob. Raises ValueError
+    `function` is one of `lab` that makes scenes from one number a knob. Raises ValueError
     for no knob, more than three sliders, or a first value outside its range.
     """
-    return WhatIf(answer, knobs)
+    return WhatIf(function, knobs)
 
 
 def pack(results: Iterable[Sequence[dict[str, Any]]]) -> dict[str, Any]:
@@ -136,7 +130,7 @@ def pack(results: Iterable[Sequence[dict[str, Any]]]) -> dict[str, Any]:
     return {"fields": fields, "pool": [json.loads(text) for text in pool], "results": rows}
 
 
-def _bake(answer: Answer, knobs: dict[str, Knob]) -> dict[str, Any]:
+def _bake(function: Scenes, knobs: dict[str, Knob]) -> dict[str, Any]:
     """All results, the last knob turning fastest; nothing where they are too many."""
     spaces = [knob.values for knob in knobs.values()]
     size = 1
@@ -144,7 +138,7 @@ def _bake(answer: Answer, knobs: dict[str, Knob]) -> dict[str, Any]:
         size *= len(values)
     if size > MOST_BAKED:
         return {}
-    return pack(plain(answer(**dict(zip(knobs, at, strict=True)))) for at in product(*spaces))
+    return pack(plain(function(**dict(zip(knobs, at, strict=True)))) for at in product(*spaces))
 
 
 def _in_words(scenes: Sequence[Scene], knobs: dict[str, Knob]) -> str:
