@@ -49,9 +49,9 @@ class SelfCheck(Answering):
         )
         self.set_trait("scenes", [scene.to_json() for scene in scenes])
 
-    def answer(self, id: str, number: int) -> dict[str, Any]:
-        """One more variant of an exercise of the bank."""
-        return more(id, number)
+    def answer(self, **parameters: Any) -> dict[str, Any]:
+        """One more variant of an exercise of the bank, by its `id` and `number`."""
+        return more(**parameters)
 
     def __repr__(self) -> str:
         """The text form: questions and choices, and nothing of an answer."""
