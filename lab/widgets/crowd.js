@@ -12,7 +12,7 @@ const PAINTS = { waiting: "line", prefill: "b", decode: "a", stalled: "e", preem
 export function ticks(end, most) {
   const least = end / Math.max(most, 1), power = 10 ** Math.floor(Math.log10(least));
   const step = power * [1, 2, 5, 10].find((factor) => factor * power >= least);
-  return Array.from({ length: Math.floor(end / step) + 1 }, (_, i) => Number((i * step).toPrecision(12)));
+  return Array.from({ length: Math.floor(end / step + 1e-9) + 1 }, (_, i) => Number((i * step).toPrecision(12)));
 }
 
 /** The moments that the deltas of packed dots stand for. */

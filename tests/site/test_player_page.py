@@ -19,6 +19,12 @@ def page(browser, address):
     context.close()
 
 
+@pytest.fixture
+def player(page):
+    """Static and continuous batching on one clock: 6 steps and 4."""
+    return page.locator("#figure-two-seats .tif-player")
+
+
 def step_of(player):
     """(k, N) of "Step k of N" in the live region."""
     told = re.match(r"Step (\d+) of (\d+)\.", player.locator(".caption").inner_text())
@@ -27,14 +33,13 @@ def step_of(player):
 
 def test_every_figure_starts_still_at_its_first_step(page):
     players = page.locator(".tif-player")
-    assert players.count() == 3
+    assert players.count() == 5
     page.wait_for_timeout(1500)
     for number in range(players.count()):
         assert step_of(players.nth(number))[0] == 1
 
 
-def test_the_buttons_step_and_stop_at_both_ends(page):
-    player = page.locator(".tif-player").nth(1)
+def test_the_buttons_step_and_stop_at_both_ends(page, player):
     last = step_of(player)[1]
     player.get_by_label("Previous step").click()
     assert step_of(player) == (1, last)
@@ -43,13 +48,12 @@ def test_the_buttons_step_and_stop_at_both_ends(page):
         assert step_of(player) == (number, last)
     player.get_by_label("Next step").click()
     assert step_of(player) == (last, last)
-    assert "stood idle for two steps" in player.locator(".title").first.inner_text()
+    assert "idle seat-steps: 4" in player.locator(".title").first.inner_text()
     player.get_by_label("Restart").click()
     assert step_of(player) == (1, last)
 
 
-def test_the_keys_work_with_focus_inside_and_only_there(page):
-    player = page.locator(".tif-player").nth(1)
+def test_the_keys_work_with_focus_inside_and_only_there(page, player):
     last = step_of(player)[1]
     page.keyboard.press("ArrowRight")
     assert step_of(player)[0] == 1
@@ -60,35 +64,30 @@ def test_the_keys_work_with_focus_inside_and_only_there(page):
 
 
 def test_space_plays_to_the_end_and_stops(page):
-    player = page.locator(".tif-player").nth(2)
+    player = page.locator("#figure-rounds .tif-player")
     player.get_by_label("Speed").select_option("4")
     player.focus()
     page.keyboard.press(" ")
     assert player.get_by_label("Pause").count() == 1
     page.wait_for_timeout(2500)
-    assert step_of(player) == (3, 3)
+    assert step_of(player) == (4, 4)
     assert player.get_by_label("Play", exact=True).count() == 1
 
 
-def test_a_focused_scrubber_does_not_step_twice(page):
-    player = page.locator(".tif-player").nth(1)
+def test_a_focused_scrubber_does_not_step_twice(page, player):
     player.get_by_label("Step", exact=True).focus()
     page.keyboard.press("ArrowRight")
     assert step_of(player)[0] == 2
 
 
-def test_two_scenes_on_one_clock_stay_in_step(page):
-    player = page.locator(".tif-player").nth(1)
+def test_two_scenes_on_one_clock_stay_in_step(page, player):
     player.get_by_label("Next step").click()
-    lines = player.locator("line.present").evaluate_all(
-        "nodes => nodes.map(n => n.getAttribute('x1'))"
-    )
+    lines = player.locator("line.present").evaluate_all("nodes => nodes.map(n => n.style.transform)")
     assert len(lines) == 2
     assert lines[0] == lines[1]
 
 
-def test_the_table_holds_every_frame_also_while_it_is_not_shown(page):
-    player = page.locator(".tif-player").nth(1)
+def test_the_table_holds_every_frame_also_while_it_is_not_shown(page, player):
     rows = player.locator(".frames tbody tr")
     assert rows.count() == 6 + 4
     assert player.locator(".frames.unseen").count() == 1
@@ -109,6 +108,34 @@ def test_the_figures_text_keeps_its_size_in_a_narrow_window(page):
 
 def test_a_printed_page_shows_the_last_step(page):
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    player = page.locator(".tif-player").first
-    number, last = step_of(player)
-    assert number == last
+    players = page.locator(".tif-player")
+    for number, last in (step_of(players.nth(n)) for n in range(players.count())):
+        assert number == last
+
+
+def test_a_board_moves_its_items_from_tray_to_tray(page):
+    player = page.locator("#figure-rounds .tif-player")
+    item = player.locator(".item.c")
+    waits = item.bounding_box()
+    player.get_by_label("Next step").click()
+    page.wait_for_timeout(400)
+    assert item.bounding_box()["y"] > waits["y"] + 40  # from waiting down to prefill
+    assert player.locator(".item.a .cell").count() == 1  # a block of its cache
+    player.get_by_label("Next step").click()
+    player.get_by_label("Next step").click()
+    assert "finished: A, C" in player.locator(".caption").inner_text()
+
+
+def test_a_crowd_is_a_canvas_cut_at_now(page):
+    player = page.locator("#figure-crowd .tif-player")
+    canvas = player.locator("canvas").first
+    at_first = canvas.evaluate("node => node.toDataURL()")
+    player.focus()
+    page.keyboard.press("End")
+    assert canvas.evaluate("node => node.toDataURL()") != at_first
+    assert canvas.get_attribute("aria-label").startswith("Static")
+    page.keyboard.press("Home")
+    assert canvas.evaluate("node => node.toDataURL()") == at_first
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    page.wait_for_timeout(100)
+    assert canvas.evaluate("node => node.toDataURL()") != at_first
