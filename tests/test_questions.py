@@ -159,6 +159,17 @@ def test_only_as_answer_comes_later(asked):
     assert right == [f"{who}'s" for who in later] == ["A's"]
 
 
+@variants_of("batching-warm-up")
+def test_prefill_is_one_step_and_makes_the_first_token(asked):
+    prompt, output = numbers(r"prompt of (\d+) tokens and gets an answer of (\d+)", asked.question.text)
+    assert asked.question.answer.value == 1 + (output - 1)
+    assert {w.value for w in asked.question.answer.wrong} == {
+        prompt + output,
+        1 + output,
+        output - 1,
+    }
+
+
 @variants_of("batching-idle-seats")
 def test_idle_seat_steps_are_what_the_groups_leave(asked):
     held = lengths(asked)

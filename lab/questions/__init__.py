@@ -10,6 +10,7 @@ from lab.questions import batching, rates, timetables
 
 BANK: dict[int, tuple[Exercise, ...]] = {
     2: (
+        batching.WARM_UP,
         timetables.WHOSE_ANSWER_IS_LATER,
         batching.IDLE_SEATS,
         batching.WHO_SITS_WHERE,

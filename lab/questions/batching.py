@@ -533,6 +533,46 @@ def _one_go(dice: random.Random) -> Question:
     )
 
 
+def _warm_up(dice: random.Random) -> Question:
+    prompt, output = dice.randrange(3, 9), dice.randrange(2, 7)
+    work = Workload.given({"A": (0, prompt, output)})
+    trace = simulate(work, Continuous(), CostModel.equal_steps())
+    steps = trace.num_steps
+    wrong = [
+        WrongNumber(
+            prompt + output,
+            "a step for every token of prompt and answer",
+            "The tokens of a prompt are all known, so one step can read them together.",
+        ),
+        WrongNumber(
+            output + 1,
+            "a step for the prompt and one for every token of the answer",
+            "The step that reads the last of the prompt makes the first token of the answer.",
+        ),
+        WrongNumber(
+            output - 1,
+            "counting only the steps after the first token",
+            "The first token takes a step as well: the one that reads the prompt.",
+        ),
+    ]
+    return Question(
+        text=f"A request brings a prompt of {counted(prompt, 'token')} and gets an answer of "
+        f"{counted(output, 'token')}. It has the machine to itself, and a step may read the whole "
+        "prompt.\n\nHow many steps does it take?",
+        answer=Number.told_apart(steps, "steps", wrong),
+        hints=(
+            "Which of the tokens are known from the start?",
+            "Prefill is one step here, and it makes the first token.",
+        ),
+        worked=(
+            "Prefill: 1 step, which makes token 1.",
+            f"Decode: {counted(output - 1, 'step')}, one for each further token.",
+            f"Together: 1 + {output - 1} = {steps}.",
+        ),
+    )
+
+
+WARM_UP = Exercise("batching-warm-up", "Prefill and decode", 2, _warm_up)
 IDLE_SEATS = Exercise(
     "batching-idle-seats", "Idle seats", 2, _idle_seats, lambda: idle_seats(SOURCE)
 )

@@ -72,8 +72,15 @@ export function crowd(scene) {
     if (full) {
       pen.fillStyle = tint(PAINTS.decode);
       pen.globalAlpha = 1;
-      for (const dots of scene.dots)
-        for (const time of unpackTimes(dots)) pen.fillRect(x(time), y.get(dots.lane), 1, Math.max(tall, 0.5));
+      for (const dots of scene.dots) {
+        let drawn = -1;
+        for (const time of unpackTimes(dots)) {
+          const column = Math.round(x(time) * sharp);
+          if (column === drawn) continue; // one pixel is enough
+          drawn = column;
+          pen.fillRect(column / sharp, y.get(dots.lane), 1, Math.max(tall, 0.5));
+        }
+      }
     }
     pen.globalAlpha = 1;
   }

@@ -25,7 +25,8 @@ export function layout(scene, width, end) {
   const tops = new Map();
   let height = 26;
   for (const name of scene.lanes) {
-    const spans = scene.marks.every((mark) => mark.lane !== name || mark.role === "span");
+    const here = scene.marks.filter((mark) => mark.lane === name);
+    const spans = here.length > 0 && here.every((mark) => mark.role === "span");
     height += narrow ? 18 : 0;
     tops.set(name, height);
     height += (spans ? SPAN : BOX) + (narrow ? 8 : 12);

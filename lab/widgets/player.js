@@ -166,7 +166,12 @@ export function player(el, scenes, { step = 0, onStep = () => {}, grips } = {}) 
   el.append(root);
   playing();
   show(scenes);
-  const watcher = new ResizeObserver(fit);
+  let width = root.clientWidth;
+  const watcher = new ResizeObserver(() => {
+    if (root.clientWidth === width) return;
+    width = root.clientWidth;
+    fit();
+  });
   watcher.observe(root);
   return {
     go,
