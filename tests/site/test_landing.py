@@ -221,3 +221,14 @@ def test_focus_stays_in_the_game_when_its_last_step_is_played(page: Page, game: 
     assert accounts(game)
     inside = "document.querySelector('.tif-hand').contains(document.activeElement)"
     assert page.evaluate(inside)
+
+
+def test_who_is_seated_is_seen_on_the_board_in_its_own_colour(game: Locator) -> None:
+    press(game, "ab")
+    stroke = "one => getComputedStyle(one).stroke"
+    planned = game.locator(".board .planned .box")
+    colours = [one.evaluate(stroke) for one in planned.all()]
+    press(game, "→")
+    boxes = game.locator(".board .prefill .box")
+    assert colours == [one.evaluate(stroke) for one in boxes.all()]
+    assert len(set(colours)) == 2
