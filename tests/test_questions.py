@@ -161,7 +161,9 @@ def test_only_as_answer_comes_later(asked):
 
 @variants_of("batching-warm-up")
 def test_prefill_is_one_step_and_makes_the_first_token(asked):
-    prompt, output = numbers(r"prompt of (\d+) tokens and gets an answer of (\d+)", asked.question.text)
+    prompt, output = numbers(
+        r"prompt of (\d+) tokens and gets an answer of (\d+)", asked.question.text
+    )
     assert asked.question.answer.value == 1 + (output - 1)
     assert {w.value for w in asked.question.answer.wrong} == {
         prompt + output,

@@ -26,7 +26,7 @@ function render({ model, el }) {
   status.setAttribute("role", "status");
   const outputs = {};
   const rows = knobs.map((knob) => row(knob));
-  const reset = button("As in the book", "Set everything back to the book's values", () => change(start));
+  const reset = button("As in the book", "As in the book: set everything back", () => change(start));
   const halt = button("Stop", "Stop computing", () => { stop(); halt.hidden = true; });
   halt.hidden = true;
   const figure = element("div");

@@ -228,7 +228,7 @@ def test_a_chapter_offers_the_notebook_it_was_made_from(visit: Callable[..., Any
 
 def test_find_in_page_opens_what_is_folded(visit: Callable[..., Any]):
     page = visit(LAST).page
-    folded = page.locator("article details:not([open]) p").last
+    folded = page.locator("article details:not([open]):not(.hide) p").last
     words = " ".join(folded.evaluate("p => p.textContent").split()[:6])
     chapter = page.url
     page.goto("about:blank")

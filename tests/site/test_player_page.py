@@ -82,7 +82,9 @@ def test_a_focused_scrubber_does_not_step_twice(page, player):
 
 def test_two_scenes_on_one_clock_stay_in_step(page, player):
     player.get_by_label("Next step").click()
-    lines = player.locator("line.present").evaluate_all("nodes => nodes.map(n => n.style.transform)")
+    lines = player.locator("line.present").evaluate_all(
+        "nodes => nodes.map(n => n.style.transform)"
+    )
     assert len(lines) == 2
     assert lines[0] == lines[1]
 

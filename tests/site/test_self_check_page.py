@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 import lab
+from lab.questions import more
 from lab.widgets.modules import module, style
 from lab.widgets.self_check import SelfCheck
 
@@ -24,7 +25,11 @@ PAGE = """<!doctype html><html lang="en" data-theme="{theme}"><meta charset="utf
 const state = {state};
 const file = new Blob([{source}], {{ type: "text/javascript" }});
 const widget = (await import(URL.createObjectURL(file))).default;
-widget.render({{ model: {{ get: (name) => state[name] }}, el: document.getElementById("place") }});
+const hear = [];  // the kernel of this page knows one more variant than the widget carries
+const model = {{ get: (name) => state[name], on: (name, call) => hear.push(call), off() {{}},
+  send: ({{ id, parameters }}) => setTimeout(() => hear.at(-1)(parameters.number > 12
+    ? {{ id, error: "there are no more" }} : {{ id, result: {further} }})) }};
+widget.render({{ model, el: document.getElementById("place") }});
 document.body.dataset.ready = "yes";
 </script></html>"""
 
@@ -37,7 +42,11 @@ def quoted(value: object) -> str:
 def page_text(widget: SelfCheck, theme: str) -> str:
     state = {"exercises": widget.exercises, "scenes": widget.scenes}
     return PAGE.format(
-        theme=theme, style=style(), state=quoted(state), source=quoted(module("self_check"))
+        theme=theme,
+        style=style(),
+        state=quoted(state),
+        source=quoted(module("self_check")),
+        further=quoted(more("batching-idle-seats", 12)),
     )
 
 
@@ -181,19 +190,25 @@ def test_the_worked_answer_opens_only_after_a_try(show: Any, number: SelfCheck):
     assert page.locator(".worked li").count() == 0
 
 
-def test_new_numbers_ask_afresh_and_after_the_last_the_first_returns(show: Any, number: SelfCheck):
+def test_new_numbers_ask_afresh_then_come_from_the_kernel_and_then_again(
+    show: Any, number: SelfCheck
+):
     variants = number.exercises[0]["variants"]
+    further = more("batching-idle-seats", 12)
     page = show(number)
     page.get_by_label("Your answer").fill("77")
     button(page, "Check").click()
-    for variant in (*variants[1:], variants[0]):
+    for variant in (*variants[1:], further, variants[1]):
         button(page, "New numbers").click()
+        expect(page.get_by_label("Your answer")).to_have_value("")
         asked = "\n".join(page.locator(".question p").all_inner_texts())
         assert asked.splitlines()[0][:60] == variant["question"].replace("*", "")[:60]
         assert page.get_by_label("Your answer").input_value() == ""
-        assert verdict(page) == "New numbers."
+        again = variant is variants[1] and "come again" in verdict(page)
+        assert again or verdict(page) == "New numbers."
         expect(button(page, "Show the worked answer")).to_have_attribute("aria-disabled", "true")
-    page.get_by_label("Your answer").fill(variants[0]["answer"]["exact"])
+    assert verdict(page) == "These numbers come again: there are no more"
+    page.get_by_label("Your answer").fill(variants[1]["answer"]["exact"])
     button(page, "Check").click()
     assert verdict(page).startswith("✓ Right.")
 

@@ -48,7 +48,7 @@ def test_a_button_changes_a_length_without_python(there: Any, seats: Any):
     for _ in range(9):
         seats.get_by_label("A needs: more").click()
     assert table_of(seats) == captions(two_rules(6, 4, 2))
-    seats.get_by_label("Set everything back to the book's values").click()
+    seats.get_by_label("As in the book: set everything back").click()
     assert table_of(seats) == captions(two_rules(2, 4, 2))
     assert there.page.evaluate("performance.getEntriesByName('python').length") == 0
     assert not [url for url in requested(there) if "pyodide" in url]
