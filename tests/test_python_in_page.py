@@ -79,7 +79,7 @@ def test_what_a_call_raises_is_told_in_words() -> None:
 def test_a_result_that_json_cannot_hold_is_an_error() -> None:
     endless = {"values": [float("inf")], "percent": 5}
     told = asked(function="lab.ledgers.latency:percentile", parameters=endless)
-    assert "not JSON compliant" in told["error"]
+    assert "JSON does not know the number inf" in told["error"]
 
 
 # Cells

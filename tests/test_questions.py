@@ -455,9 +455,9 @@ def test_exercises_are_found_by_chapter_and_by_id():
         ("7", "chapter 7 has no exercises; those that do: 2"),
         (
             "batching-idle",
-            "unknown exercise 'batching-idle' among 14; nearest: batching-idle-seats",
+            "unknown exercise 'batching-idle' among 15; nearest: batching-idle-seats",
         ),
-        ("xyz", "unknown exercise 'xyz' among 14$"),
+        ("xyz", "unknown exercise 'xyz' among 15$"),
     ],
 )
 def test_what_is_not_there_is_named(name, message):

@@ -83,13 +83,14 @@ function paint(mark, wide, room) {
 /**
  * A stage for one scene: `fit(width, end)` lays it out, `show(moment, next)` stands at a moment and
  * returns its place, `replace(scene, ghost)` moves every mark to where another scene has it.
- * `grips` ({ of: () => {who: {value, min, max}}, move(who, value) }) lets the ends of bars be dragged.
+ * `grips` ({ of: () => {who: {value, min, max}}, move(who, value), done() }) lets the ends of bars be
+ * dragged.
  */
 export function lanes(scene, colour, grips) {
   const svg = shape("svg", { role: "img" });
   const [back, ghosts, body, front] = [0, 1, 2, 3].map(() => shape("g"));
   const now = shape("line", { class: "present" });
-  const groups = new Map();
+  const groups = new Map(), held = new Map();
   let at = null, until = 0, before = [], points = false;
   svg.append(back, ghosts, body, front, now);
 
@@ -137,23 +138,29 @@ export function lanes(scene, colour, grips) {
         width: (stop - start) * at.scale, height: BOX + 6, rx: 6 })));
   }
 
-  /** The grips at the ends of the bars that may be dragged. */
+  /** The grips at the ends of the bars that may be dragged; one that is held stays the same node. */
   function hold() {
-    front.replaceChildren();
-    for (const [who, { value, min, max }] of Object.entries(grips?.of() ?? {})) {
-      const mine = outlines(scene).filter((bar) => bar.who === who);
-      const bar = mine.sort((a, b) => a.stop - b.stop).at(-1);
-      if (!bar) continue;
-      const grip = shape("rect", { class: `grip ${colour(who)}`, x: at.x(bar.stop) - 11, y: at.y(bar.lane) + 5, width: 14, height: BOX - 10, rx: 4 });
-      grip.addEventListener("pointerdown", (down) => {
-        down.preventDefault();
-        grip.setPointerCapture(down.pointerId);
-        const scale = at.scale;
-        grip.onpointermove = (move) => grips.move(who, Math.min(max, Math.max(min, value + Math.round((move.clientX - down.clientX) / scale))));
-        grip.onpointerup = grip.onpointercancel = () => { grip.onpointermove = null; grips.done?.(); };
-      });
-      front.append(grip);
+    const bars = outlines(scene).sort((a, b) => a.stop - b.stop);
+    for (const who of Object.keys(grips?.of() ?? {})) {
+      const bar = bars.findLast((one) => one.who === who);
+      const grip = held.get(who) ?? gripOf(who);
+      grip.setAttribute("x", at.x(bar.stop) - 11);
+      grip.setAttribute("y", at.y(bar.lane) + 5);
     }
+  }
+
+  function gripOf(who) {
+    const grip = shape("rect", { class: `grip ${colour(who)}`, width: 14, height: BOX - 10, rx: 4 });
+    grip.addEventListener("pointerdown", (down) => {
+      down.preventDefault();
+      grip.setPointerCapture(down.pointerId);
+      const { value, min, max } = grips.of()[who], scale = at.scale;
+      grip.onpointermove = (move) => grips.move(who, Math.min(max, Math.max(min, value + Math.round((move.clientX - down.clientX) / scale))));
+      grip.onpointerup = grip.onpointercancel = () => { grip.onpointermove = null; grips.done(); };
+    });
+    held.set(who, grip);
+    front.append(grip);
+    return grip;
   }
 
   function show(moment, next) {

@@ -51,20 +51,25 @@ function render({ model, el }) {
 
   function row(knob) {
     const name = knob.label || `${knob.name} needs`;
-    const output = element("output", { textContent: knob.value });
+    const output = element("span", { textContent: knob.value });
     const group = element("div", { className: "knob" });
-    group.setAttribute("role", "group");
-    group.setAttribute("aria-label", name);
     const words = element("span", { textContent: `${name} ` });
     const unit = element("span", { textContent: ` ${knob.unit}` });
     const set = (value) => change({ ...values, [knob.name]: bounded(knob, value) });
     if (knob.kind === "slider") {
       const slider = element("input", { type: "range", min: knob.low, max: knob.high, step: knob.step, value: knob.value });
-      slider.setAttribute("aria-label", `${name} ${knob.unit}`);
+      slider.setAttribute("aria-label", name);
+      slider.setAttribute("aria-valuetext", `${knob.value} ${knob.unit}`);
       slider.addEventListener("input", () => set(Number(slider.value)));
       group.append(element("span", { className: "value" }, words, output, unit), slider);
-      outputs[knob.name] = (value) => { output.textContent = value; slider.value = value; };
+      outputs[knob.name] = (value) => {
+        output.textContent = value;
+        slider.value = value;
+        slider.setAttribute("aria-valuetext", `${value} ${knob.unit}`);
+      };
     } else {
+      group.setAttribute("role", "group");
+      group.setAttribute("aria-label", name);
       const less = button("−", `${name}: less`, () => set(values[knob.name] - knob.step));
       const more = button("+", `${name}: more`, () => set(values[knob.name] + knob.step));
       group.append(words, less, element("span", { className: "value" }, output, unit), more);
@@ -99,8 +104,8 @@ function render({ model, el }) {
     shown = scenes;
     playing.show(scenes, ghosts);
     playing.go(Infinity);
-    const found = scenes.map((scene) => scene.finding).join(" ");
-    status.replaceChildren(element("span", { className: "unseen", textContent: `${found} ` }), "Outlined: what was there before.");
+    const told = [...knobs.map(({ name, unit }) => `${name} ${values[name]} ${unit}.`), ...scenes.map((scene) => scene.finding)];
+    status.replaceChildren(element("span", { className: "unseen", textContent: `${told.join(" ")} ` }), "Outlined: what was there before.");
   }
   return () => playing.destroy();
 }

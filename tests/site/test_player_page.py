@@ -117,11 +117,11 @@ def test_a_printed_page_shows_the_last_step(page):
 
 def test_a_board_moves_its_items_from_tray_to_tray(page):
     player = page.locator("#figure-rounds .tif-player")
+    height = "node => new DOMMatrix(node.style.transform).f"
     item = player.locator(".item.c")
-    waits = item.bounding_box()
+    waits = item.evaluate(height)
     player.get_by_label("Next step").click()
-    page.wait_for_timeout(400)
-    assert item.bounding_box()["y"] > waits["y"] + 40  # from waiting down to prefill
+    assert item.evaluate(height) > waits + 40  # from waiting down to prefill
     assert player.locator(".item.a .cell").count() == 1  # a block of its cache
     player.get_by_label("Next step").click()
     player.get_by_label("Next step").click()
