@@ -46,7 +46,9 @@
     view.after(place);
     dress(model.get("_css"));
     try {
-      await (await moduleOf(model.get("_esm"))).render({ model, el: place });
+      const module = await moduleOf(model.get("_esm"));
+      await new Promise((done) => setTimeout(done)); // keys and drawing come first
+      await module.render({ model, el: place });
     } catch (error) {
       place.textContent = `This figure could not start: ${error.message}`;
       console.error(error);
