@@ -274,13 +274,13 @@ function scoreOf(exercises, progress, restart) {
 }
 
 /** Shows exercises in `el`. `further(id, k, onProgress)` makes a variant that the page does not carry. */
-export function selfCheck(el, exercises, { scenes = [], further, search = "", storage = null }) {
+export function selfCheck(el, exercises, { scenes = [], counted = true, further, search = "", storage = null }) {
   const progress = progressIn(storage);
   const score = scoreOf(exercises, progress, () => cards.forEach((one) => one.start(true)));
   const cards = exercises.map((exercise) => card(exercise, {
     scenes, progress, seed: variantOf(search), further, changed: score.update,
   }));
-  el.append(element("div", { className: "tif tif-check" }, ...cards.map(({ root }) => root), ...(score.any ? [score.node] : [])));
+  el.append(element("div", { className: "tif tif-check" }, ...cards.map(({ root }) => root), ...(counted && score.any ? [score.node] : [])));
   cards.forEach((one) => one.start(false));
   const target = exercises.find(({ id }) => location.hash === `#exercise-${id}`);
   if (target) document.getElementById(`exercise-${target.id}`).scrollIntoView();
@@ -291,7 +291,7 @@ function render({ model, el }) {
   const exercises = model.get("exercises");
   const further = (id, number, onProgress) => call(model, "lab.questions:more", { id, number }, onProgress);
   const check = selfCheck(el, exercises, {
-    scenes: model.get("scenes"), further, search: location.search, storage: browserStorage(),
+    scenes: model.get("scenes"), counted: model.get("score") !== false, further, search: location.search, storage: browserStorage(),
   });
   return () => check.destroy();
 }

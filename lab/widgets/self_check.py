@@ -26,12 +26,15 @@ class SelfCheck(Answering):
 
     exercises: Any = traitlets.List(read_only=True).tag(sync=True)
     scenes: Any = traitlets.List(read_only=True).tag(sync=True)
+    score: Any = traitlets.Bool(True, read_only=True).tag(sync=True)
 
     def __init__(
         self,
         asked: Sequence[Exercise],
         scenes: Sequence[Scene | Board] = (),
+        *,
         variants: int = VARIANTS,
+        score: bool = True,
     ) -> None:
         if not asked:
             raise ValueError("a self-check needs at least 1 exercise, got 0")
@@ -48,6 +51,7 @@ class SelfCheck(Answering):
             ],
         )
         self.set_trait("scenes", [scene.to_json() for scene in scenes])
+        self.set_trait("score", score)
 
     def answer(self, **parameters: Any) -> dict[str, Any]:
         """One more variant of an exercise of the bank, by its `id` and `number`."""
@@ -58,13 +62,15 @@ class SelfCheck(Answering):
         return self._text
 
 
-def self_check(*asked: str | Exercise) -> SelfCheck:
+def self_check(*asked: str | Exercise, score: bool = True) -> SelfCheck:
     """Exercises to try: by id, all of a chapter by its number ("2"), or as they are.
+
+    `score` shows below them how many are solved, and lets a reader save or clear the answers.
 
     ValueError for no exercise, and for an unknown id with the nearest ones.
     """
     found = [one for a in asked for one in ((a,) if isinstance(a, Exercise) else exercises(a))]
-    return SelfCheck(found)
+    return SelfCheck(found, score=score)
 
 
 def guess(asked: str | Exercise, *scenes: Scene | Board) -> SelfCheck:
