@@ -23,3 +23,11 @@ export function button(text, name, act) {
   node.setAttribute("aria-label", name);
   return node;
 }
+
+/** Keeps the keys of controls inside `root` from a notebook, which has its own use for arrows. */
+export function keepKeys(root) {
+  root.addEventListener("keydown", (event) => {
+    const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
+    if (plain && event.target.matches("input, select, textarea, button, summary")) event.stopPropagation();
+  });
+}

@@ -2,7 +2,7 @@
 
 import { board } from "./board.js";
 import { crowd } from "./crowd.js";
-import { button, element } from "./dom.js";
+import { button, element, keepKeys } from "./dom.js";
 import { lanes } from "./lanes.js";
 
 const MANY = 40; // lanes; more are drawn on a canvas
@@ -161,6 +161,7 @@ export function player(el, scenes, { step = 0, onStep = () => {}, grips } = {}) 
     event.stopPropagation();
     acts[event.key]();
   });
+  keepKeys(root);
   const printed = () => go(last);
   window.addEventListener("beforeprint", printed);
   el.append(root);

@@ -1,6 +1,6 @@
 // Self-checks: a reader answers, and hears what is right, what is wrong and which turn led there.
 
-import { element } from "./dom.js";
+import { element, keepKeys } from "./dom.js";
 import { call } from "./engine.js";
 import { fieldFor } from "./fields.js";
 import { inWords, judge } from "./judge.js";
@@ -280,7 +280,9 @@ export function selfCheck(el, exercises, { scenes = [], counted = true, further,
   const cards = exercises.map((exercise) => card(exercise, {
     scenes, progress, seed: variantOf(search), further, changed: score.update,
   }));
-  el.append(element("div", { className: "tif tif-check" }, ...cards.map(({ root }) => root), ...(counted && score.any ? [score.node] : [])));
+  const root = element("div", { className: "tif tif-check" }, ...cards.map((one) => one.root), ...(counted && score.any ? [score.node] : []));
+  keepKeys(root);
+  el.append(root);
   cards.forEach((one) => one.start(false));
   const target = exercises.find(({ id }) => location.hash === `#exercise-${id}`);
   if (target) document.getElementById(`exercise-${target.id}`).scrollIntoView();

@@ -1,6 +1,6 @@
 // A figure whose inputs can be changed: by the ends of its bars, by buttons, by sliders.
 
-import { button, element } from "./dom.js";
+import { button, element, keepKeys } from "./dom.js";
 import { call, newest, stop } from "./engine.js";
 import { player } from "./player.js";
 
@@ -33,6 +33,7 @@ function render({ model, el }) {
   const root = element("div", { className: "tif tif-what-if" },
     element("p", { className: "title", textContent: "What if?" }),
     element("div", { className: "knobs" }, ...rows, reset, halt), status, figure);
+  keepKeys(root);
   root.setAttribute("role", "group");
   root.setAttribute("aria-label", "A figure that you can change");
   el.append(root);

@@ -173,6 +173,10 @@ def test_a_chapter_runs_and_its_widgets_come_alive(page: Page, chapter: Path) ->
         page.keyboard.press("ArrowRight")
         assert first.startswith("1 /")
         assert count.inner_text() == first.replace("1 /", "2 /", 1)
+    for what_if in notebook.locator(".tif-what-if:has(.knobs [type=range])").all():
+        what_if.locator(".knobs [type=range]").first.focus()
+        page.keyboard.press("ArrowRight")
+        what_if.get_by_text("Outlined: what was there before.").wait_for()  # the kernel's answer
 
 
 def test_a_cell_that_fails_and_a_widget_that_does_not_draw_are_noticed(page: Page) -> None:
