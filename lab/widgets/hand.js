@@ -2,6 +2,7 @@
 
 import { button, element } from "./dom.js";
 import { lanes } from "./lanes.js";
+import { tagOf } from "./tag.js";
 import { coloursOf, player } from "./player.js";
 
 const steps = (number, more = "") => `${number}${more} step${number === 1 ? "" : "s"}`;
@@ -132,7 +133,7 @@ export function game(el, hand, onward = []) {
   const link = element("a", { className: "onward" });
   const root = element("div", { className: "tif tif-hand", tabIndex: 0 },
     element("p", { className: "title", textContent: "You are the scheduler" }),
-    element("p", { className: "conditions" }, `${hand.conditions} `, element("span", { className: "tag", textContent: "given" })),
+    element("p", { className: "conditions" }, `${hand.conditions} `, tagOf("given")),
     board, caption, verdict,
     asking,
     element("div", { className: "controls" }, step, undo, again, ...(onward.length ? [link] : [])),

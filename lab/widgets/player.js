@@ -4,6 +4,7 @@ import { board } from "./board.js";
 import { crowd } from "./crowd.js";
 import { button, element, keepKeys } from "./dom.js";
 import { lanes } from "./lanes.js";
+import { tagOf } from "./tag.js";
 
 const MANY = 40; // lanes; more are drawn on a canvas
 
@@ -49,7 +50,7 @@ function part(scene, colour, grips) {
   const stage = element("div", { className: "stage", tabIndex: -1 });
   const drawn = stageOf(scene)(scene, colour, grips);
   stage.append(drawn.node);
-  const words = (now) => conditions.replaceChildren(`${now.conditions} `, element("span", { className: "tag", textContent: now.tag }));
+  const words = (now) => conditions.replaceChildren(`${now.conditions} `, tagOf(now.tag));
   words(scene);
   return { title, stage, drawn, words, box: element("div", {}, title, conditions, stage) };
 }
