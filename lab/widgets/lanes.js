@@ -72,8 +72,11 @@ function paint(mark, wide, room) {
   const label = mark.role === "idle" ? "idle" : mark.label;
   const fits = wide - 3 > label.length * 7 + 10;
   if (mark.role === "prefill" || mark.role === "recompute") {
+    const start = fits ? label.length * 8 + 14 : 4;
+    const beside = wide - 15 > start; // else the strokes are short, below the label
+    const [from, tall] = beside ? [start, BOX] : [3, 7];
     let path = "";
-    for (let step = fits ? label.length * 8 + 14 : 4; step < wide - 15; step += 7) path += `M${step} ${BOX}l12 -${BOX}`;
+    for (let step = from; step < wide - 3 - tall * 0.35; step += beside ? 7 : 5) path += `M${step} ${BOX}l${tall * 0.35} -${tall}`;
     nodes.push(shape("path", { class: "hatch", d: path }));
   }
   if (fits) nodes.push(shape("text", { class: "on", x: 7, y: 22 }, label));
