@@ -16,17 +16,31 @@
     }
   }
 
+  // The controls have labels that are seen; screen readers and voice control need them as names.
+  function nameControls(place) {
+    for (const label of place.querySelectorAll('[title="null"]')) label.removeAttribute("title");
+    for (const handle of place.querySelectorAll('[role="slider"]')) {
+      handle.ariaLabel ||= handle.closest(".jupyter-widgets").querySelector("label").textContent;
+    }
+    for (const button of place.querySelectorAll("button:not([aria-label])")) {
+      const [, icon] = button.querySelector("i")?.className.match(/fa-([\w-]+)/) ?? [];
+      if (icon && !button.textContent.trim()) button.ariaLabel = icon;
+    }
+  }
+
   const drawing = await manager();
   await drawing.set_state(state);
   for (const place of document.querySelectorAll(".saved-ipywidget > [data-model]")) {
-    try {
-      const view = await drawing.create_view(await drawing.get_model(place.dataset.model));
-      await drawing.display_view(view, place);
-      const text = place.parentElement.querySelector(":scope > .text-form");
-      if (text) text.hidden = true;
-    } catch (error) {
-      place.replaceChildren();
-      console.error(error);
-    }
+    const text = place.parentElement.querySelector(":scope > .text-form");
+    const stand = (drawn) => {
+      place.hidden = !drawn;
+      if (text) text.hidden = drawn;
+    };
+    new MutationObserver(() => { // children come one by one
+      stand(!place.querySelector(".jupyter-widgets-error-widget"));
+      nameControls(place);
+    }).observe(place, { childList: true, subtree: true });
+    const model = await drawing.get_model(place.dataset.model);
+    await drawing.display_view(drawing.create_view(model), place);
   }
 })();
