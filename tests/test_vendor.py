@@ -27,6 +27,12 @@ def test_everything_has_a_checksum_and_names_no_host() -> None:
             assert "resolved" not in entry, name
 
 
+def test_what_html_manager_was_built_from_is_not_fetched() -> None:
+    names = {name.removeprefix("node_modules/") for name in LOCK["packages"] if name}
+    asked = WANTED["dependencies"] | WANTED["devDependencies"]
+    assert names == {*asked, "@types/emscripten", "ws"}  # pyodide's
+
+
 def test_another_lock_file_needs_another_fetch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,12 +2,12 @@
 // its model, and lets its own module draw. A classic script, so that it also works from a file.
 (async () => {
   const saved = document.querySelector('script[type="application/vnd.jupyter.widget-state+json"]');
-  if (!saved) return;
-  const state = JSON.parse(saved.textContent).state;
+  const state = saved ? JSON.parse(saved.textContent).state : {};
   const modules = new Map();
   const shared = (name) => document.getElementById(name).textContent.replaceAll("<\\/", "</");
 
   function modelOf(id) {
+    if (!state[id]) throw new Error("its saved state is not on this page.");
     const values = { ...state[id].state };
     const listeners = new Map();
     const of = (name) => listeners.get(name) ?? [];
@@ -41,11 +41,11 @@
   }
 
   for (const view of document.querySelectorAll('script[type="application/vnd.jupyter.widget-view+json"]')) {
-    const model = modelOf(JSON.parse(view.textContent).model_id);
     const place = document.createElement("div");
     view.after(place);
-    dress(model.get("_css"));
     try {
+      const model = modelOf(JSON.parse(view.textContent).model_id);
+      dress(model.get("_css"));
       const module = await moduleOf(model.get("_esm"));
       await new Promise((done) => setTimeout(done)); // keys and drawing come first
       await module.render({ model, el: place });
