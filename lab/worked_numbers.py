@@ -104,11 +104,10 @@ class Checked(tuple[WorkedNumber, ...]):
         return "\n".join(map(repr, self))
 
     def _repr_html_(self) -> str:
-        count = f"{len(self)} worked numbers agree" if len(self) > 1 else "1 worked number agrees"
+        count = f"{len(self)} numbers agree" if len(self) > 1 else "1 number agrees"
         rows = "".join(number._repr_html_() for number in self)
-        return (
-            f'<details class="checked"><summary>{count} with the sources</summary>{rows}</details>'
-        )
+        told = f"<summary>{count} with the ledger of worked numbers</summary>"
+        return f'<details class="checked">{told}{rows}</details>'
 
 
 def checked(*numbers: WorkedNumber) -> Checked:

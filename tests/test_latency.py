@@ -604,3 +604,14 @@ def test_values_and_mean_leave_out_what_is_not_defined() -> None:
     assert ledger.mean("queue") is None
     with pytest.raises(ValueError, match="one of TTFT, TPOT, ITL, E2E, queue, got 'ttft'"):
         ledger.values("ttft")
+
+
+def test_a_summary_can_be_told_in_another_unit() -> None:
+    work = lab.Workload.given({"A": (0, 1, 2), "B": (0.5, 1, 2)}, unit="s")
+    ledger = lab.latency(lab.given({"A": [1, 1.25], "B": [1.5, 2]}, work, unit="s"))
+    rows = {row["metric"]: row["mean"] for row in ledger.summary(unit="ms")}
+    assert (rows["TTFT"], rows["TPOT"], rows["E2E"]) == (1000, 375, 1375)
+    assert ledger.summary(unit="ms").caption == "finished requests, times in ms"
+    assert ledger.summary(unit="s").rows == ledger.summary().rows
+    with pytest.raises(ValueError, match="one of us, ms, s, got 'step'"):
+        ledger.summary(unit="step")

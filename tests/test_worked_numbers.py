@@ -293,5 +293,7 @@ def test_checked_numbers_are_a_line_each_and_on_a_page_one_fold():
     number = worked("batching-a100-b5-narrative", 95)
     both = checked(number, number)
     assert repr(both) == f"{number!r}\n{number!r}"
-    assert "<summary>2 worked numbers agree with the sources</summary>" in both._repr_html_()
+    assert (
+        "<summary>2 numbers agree with the ledger of worked numbers</summary>" in both._repr_html_()
+    )
     assert both._repr_html_().count("worked-number") == 2

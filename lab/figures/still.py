@@ -51,8 +51,10 @@ def still(scenes: Sequence[Scene], label: str) -> str:
 
 def _scene(scene: Scene, scale: float, top: int) -> tuple[str, int]:
     who = sorted({mark.who for mark in scene.marks if mark.who})
+    own = all(len(name) == 1 and name.lower() in palette.REQUESTS for name in who)
     colour = {
-        name: palette.REQUESTS[index % len(palette.REQUESTS)] for index, name in enumerate(who)
+        name: name.lower() if own else palette.REQUESTS[index % len(palette.REQUESTS)]
+        for index, name in enumerate(who)
     }
     lanes = {lane: top + 34 + index * (_LANE + _GAP) for index, lane in enumerate(scene.lanes)}
     out = [f'<text class="title" x="12" y="{top + 18}">{escape(scene.title)}</text>']

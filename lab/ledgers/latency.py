@@ -22,7 +22,7 @@ from lab.ledgers.table import Shown, Table
 from lab.plan import Ending
 from lab.record import Record
 from lab.request import Time
-from lab.trace import Trace
+from lab.trace import PER_SECOND, Trace, Unit
 
 SPANS = {
     "queue": "from the arrival to the start of the first step",
@@ -95,9 +95,15 @@ class LatencyLedger(Shown):
         values = self.values(metric)
         return exact_ratio(sum(values), len(values)) if values else None
 
-    def summary(self, percentiles: Sequence[int] = (50, 90, 99)) -> Table:
-        """Means and percentiles of each metric over the finished requests that have it."""
-        metrics = {name: values for name in METRICS if (values := self.values(name))}
+    def summary(self, percentiles: Sequence[int] = (50, 90, 99), unit: Unit | None = None) -> Table:
+        """Means and percentiles of each metric over the finished requests that have it, in the
+        trace's unit or in another `unit` of time."""
+        factor = 1 if unit in (None, self.unit) else exact_ratio(*_per_second(unit, self.unit))
+        metrics = {
+            name: [value * factor for value in values]
+            for name in METRICS
+            if (values := self.values(name))
+        }
         rows = tuple(
             (name, len(values), *_statistics(values, percentiles))
             for name, values in metrics.items()
@@ -110,7 +116,9 @@ class LatencyLedger(Shown):
                 "they only restate the largest value"
             )
         columns = ("metric", "n", "mean", *(f"p{p}" for p in percentiles), "max")
-        return Table(columns, rows, f"finished requests, times in {self.unit}", tuple(notes))
+        return Table(
+            columns, rows, f"finished requests, times in {unit or self.unit}", tuple(notes)
+        )
 
 
 METRICS: dict[str, Callable[[Latency], Sequence[Time | None]]] = {
@@ -167,6 +175,14 @@ def exact_ratio(numerator: Time, denominator: Time) -> Time:
         return numerator / denominator
     ratio = Fraction(numerator) / Fraction(denominator)
     return ratio.numerator if ratio.denominator == 1 else ratio
+
+
+def _per_second(*units: str | None) -> list[int]:
+    """How many of each unit of time are a second. ValueError for one that is no time."""
+    for unit in units:
+        if unit not in PER_SECOND:
+            raise ValueError(f"unit must be one of {', '.join(PER_SECOND)}, got {unit!r}")
+    return [PER_SECOND[unit] for unit in units if unit is not None]
 
 
 def _latency(record: Record, trace: Trace) -> Latency:

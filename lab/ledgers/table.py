@@ -44,16 +44,20 @@ class Table:
 
     def _repr_html_(self) -> str:
         head = "".join(f'<th scope="col">{escape(column)}</th>' for column in self.columns)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(show(value))}</td>" for value in row) + "</tr>"
-            for row in self.rows
-        )
+        body = "".join(f"<tr>{''.join(self._cells(row))}</tr>" for row in self.rows)
         caption = f"<caption>{escape(self.caption)}</caption>" if self.caption else ""
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         return (
             f'<div class="ledger"><table>{caption}<thead><tr>{head}</tr></thead>'
             f"<tbody>{body}</tbody></table>{notes}</div>"
         )
+
+    def _cells(self, row: tuple[Any, ...]) -> Iterator[str]:
+        """The cells of a row as HTML; words in its first column are its head."""
+        for index, value in enumerate(row):
+            head = index == 0 and isinstance(value, str)
+            text = escape(show(value))
+            yield f'<th scope="row">{text}</th>' if head else f"<td>{text}</td>"
 
     def _is_words(self, index: int) -> bool:
         return any(isinstance(row[index], str) for row in self.rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lab.executors.cost_model import CostModel
+from lab.figures.rows import request_rows
 from lab.figures.scene import Scene
 from lab.figures.timeline import timeline
 from lab.ledgers.latency import latency
@@ -33,10 +34,10 @@ def two_rules(A: int, B: int, C: int, seats: int = 2) -> tuple[Scene, Scene]:
 
 
 def long_prompt(prompt: int, budget: int) -> tuple[Scene, Scene]:
-    """A decodes, and C arrives with a long prompt: read in one go, and in pieces.
+    """A decodes, and C arrives with a long prompt: computed in one go, and in pieces.
 
-    `prompt` in tokens; `budget` is the most tokens that a step computes. A step takes 10 ms, and
-    0.1 ms for each prompt token in it.
+    `prompt` in tokens; `budget` is the most tokens that a step of the second run computes. A step
+    takes 10 ms, and 0.1 ms more for each prompt token in it.
     """
     work = Workload.given({"A": (0, 8, 12), "C": (25, prompt, 3)}, unit="ms")
     price = CostModel.affine(10, 0.1, 0, unit="ms")
@@ -48,7 +49,9 @@ def long_prompt(prompt: int, budget: int) -> tuple[Scene, Scene]:
     for name, policy in policies.items():
         run = simulate(work, policy, price)
         rows = latency(run)
-        gap, first = max(rows["A"].itl), rows["C"].ttft
-        found = f"A's longest gap is {gap:.0f} ms, C's first token takes {first:.0f} ms."
-        scenes.append(timeline(run, f"{name}: how long must A wait?", f"{name}: {found}"))
+        found = (
+            f"A's longest gap is {max(rows['A'].itl):.0f} ms, "
+            f"C's first token takes {rows['C'].ttft:.0f} ms."
+        )
+        scenes.append(request_rows(run, f"{name}: how long must A wait?", f"{name}: {found}"))
     return scenes[0], scenes[1]

@@ -36,6 +36,15 @@ export function layout(scene, width, end) {
            width: Math.max(width, x(end) + 40) };
 }
 
+/** The shortest time between two tokens of a lane. */
+function tightest(scene) {
+  const gaps = scene.lanes.flatMap((lane) => {
+    const times = scene.marks.filter((mark) => mark.lane === lane && mark.role === "token").map((mark) => mark.start);
+    return times.slice(1).map((time, i) => time - times[i]).filter((gap) => gap > 0);
+  });
+  return Math.min(...gaps, Infinity);
+}
+
 /** What a scene shows of each request as one outline a lane: from its first mark to its last. */
 export function outlines(scene) {
   const found = new Map();
@@ -48,12 +57,16 @@ export function outlines(scene) {
   return [...found.values()];
 }
 
-/** What a mark looks like at the origin, `wide` pixels long, with `room` to the right edge. */
-function paint(mark, wide, room) {
+/**
+ * What a mark looks like at the origin, `wide` pixels long, with `room` up to what follows in its
+ * lane. A token takes no more than `slim` pixels.
+ */
+function paint(mark, wide, room, slim) {
   if (mark.role === "span") {
     const nodes = [shape("path", { class: "bracket", d: `M1 26v-7h${Math.max(wide - 2, 2)}v7` })];
-    const place = mark.label.length * 7.5 < room ? { class: "words", x: 2 } : { class: "words end", x: wide };
-    if (mark.label) nodes.push(shape("text", { ...place, y: 13 }, mark.label));
+    const needs = mark.label.length * 7.5;
+    if (room === Infinity ? needs < wide : needs < Math.max(room, wide)) nodes.push(shape("text", { class: "words", x: 2, y: 13 }, mark.label));
+    else if (room === Infinity) nodes.push(shape("text", { class: "words end", x: wide, y: 13 }, mark.label));
     return nodes;
   }
   if (mark.role === "waiting" || mark.role === "queued") {
@@ -66,7 +79,9 @@ function paint(mark, wide, room) {
     const token = mark.role === "token";
     const sign = { arrival: "▸", end: "×" }[mark.role] ?? mark.label;
     const text = shape("text", { class: token ? "on mid" : "words mid", x: 0, y: 22 }, sign);
-    return token ? [shape("rect", { class: "box", x: -11, y: 0, width: 22, height: BOX, rx: 4 }), text] : [text];
+    if (!token) return [text];
+    const box = shape("rect", { class: "box", x: -slim / 2, y: 0, width: slim, height: BOX, rx: slim < 12 ? 2 : 4 });
+    return slim < 14 ? [box] : [box, text];
   }
   const nodes = [shape("rect", { class: "box", width: Math.max(wide - 3, 3), height: BOX, rx: 4 })];
   const label = mark.role === "idle" ? "idle" : mark.label;
@@ -94,7 +109,7 @@ export function lanes(scene, colour, grips) {
   const [back, ghosts, body, front] = [0, 1, 2, 3].map(() => shape("g"));
   const now = shape("line", { class: "present" });
   const groups = new Map(), held = new Map();
-  let at = null, until = 0, before = [], points = false;
+  let at = null, until = 0, whole = 0, before = [], points = false;
   svg.append(back, ghosts, body, front, now);
 
   function fit(width, end) {
@@ -104,19 +119,28 @@ export function lanes(scene, colour, grips) {
     svg.setAttribute("width", at.width);
     svg.setAttribute("height", at.height);
     svg.setAttribute("viewBox", `0 0 ${at.width} ${at.height}`);
+    whole = Math.max(...scene.marks.map((mark) => mark.stop), 0);
     points = scene.marks.some((mark) => mark.start === mark.stop);
     ground();
     const kept = new Set(scene.marks.map((mark) => mark.id));
     for (const [id, { group }] of groups) if (!kept.has(id)) { group.remove(); groups.delete(id); }
+    const slim = Math.min(22, Math.max(4, tightest(scene) * at.scale - 2));
     for (const mark of scene.marks) {
       const group = groups.get(mark.id)?.group ?? shape("g");
       const x = at.x(mark.start);
       group.style.transform = `translate(${x}px, ${at.y(mark.lane)}px)`;
-      group.replaceChildren(...paint(mark, (mark.stop - mark.start) * at.scale, at.width - x));
+      group.replaceChildren(...paint(mark, (mark.stop - mark.start) * at.scale, mark.role === "span" ? roomOf(mark, x) : 0, slim));
       groups.set(mark.id, { mark, group });
       body.append(group);
     }
     hold();
+  }
+
+  /** Pixels from a mark to the next one of its lane that begins after it, or to the right edge. */
+  function roomOf(mark, x) {
+    const next = scene.marks.filter((other) => other.lane === mark.lane && other.start > mark.start);
+    if (next.length) return at.x(Math.min(...next.map((other) => other.start))) - x;
+    return mark.label.length * 7.5 < at.width - x ? at.width - x : Infinity;
   }
 
   function ground() {
@@ -126,8 +150,9 @@ export function lanes(scene, colour, grips) {
       const x = at.x(frame.at);
       nodes.push(shape("line", { class: "tick", x1: x, x2: x, y1: 20, y2: at.height }));
       if (x < free) continue; // no room for its label
-      nodes.push(shape("text", { class: "soft", x: x + 3, y: 14 }, frame.label));
-      free = x + frame.label.length * 8 + 6;
+      const label = free || scene.unit === "step" ? frame.label : `${frame.label} ${scene.unit}`;
+      nodes.push(shape("text", { class: "soft", x: x + 3, y: 14 }, label));
+      free = x + label.length * 8 + 6;
     }
     for (const name of scene.lanes) {
       const place = at.narrow ? { x: 4, y: at.y(name) - 5 } : { x: 4, y: at.y(name) + 22 };
@@ -169,7 +194,7 @@ export function lanes(scene, colour, grips) {
   function show(moment, next) {
     for (const { mark, group } of groups.values())
       group.setAttribute("class", `mark ${mark.role} ${colour(mark.who)} ${whenOf(mark, moment)}`);
-    const line = points ? moment : Math.min(next ?? until, until);
+    const line = Math.min(points ? moment : next ?? until, whole);
     now.style.transform = `translateX(${at.x(line)}px)`;
     for (const { mark, group } of groups.values()) {
       if (mark.role !== "waiting" && mark.role !== "queued") continue;

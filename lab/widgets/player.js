@@ -24,11 +24,23 @@ export const momentsOf = (scenes) =>
 /** The frame of a scene that counts at a moment: the last one that has begun. */
 export const frameAt = (scene, at) => scene.frames.filter((frame) => frame.at <= at).at(-1) ?? null;
 
-/** One colour a request, the same in every scene of a figure; beyond six, one for all. */
+/**
+ * One colour a request, the same in every figure: A to F have their own, others take them in the
+ * order of their names. More than six share one.
+ */
 export function coloursOf(scenes) {
   const letters = ["a", "b", "c", "d", "e", "f"];
   const who = [...new Set(scenes.flatMap((s) => (s.marks ?? s.items).map((m) => m.who)).filter(Boolean))].sort();
+  if (who.every((name) => /^[A-F]$/.test(name))) return (name) => (who.includes(name) ? name.toLowerCase() : "none");
   return (name) => (who.length > letters.length ? "a" : letters[who.indexOf(name)] ?? "none");
+}
+
+/** What a scene has to say at a moment: its caption, or that nothing new happens, or that it is over. */
+export function toldAt(scene, at) {
+  const frame = frameAt(scene, at);
+  if (!frame) return "not begun";
+  if (frame.at === at) return frame.caption;
+  return at >= endOf(scene) ? "over" : "nothing new";
 }
 
 /** The frames as a table: what a screen reader reads, and what the Table button shows. */
@@ -139,14 +151,17 @@ export function player(el, scenes, { step = 0, onStep = () => {}, grips } = {}) 
       if (x < stage.scrollLeft + 80 || x > stage.scrollLeft + stage.clientWidth - 80)
         stage.scrollLeft = x - stage.clientWidth / 2;
     });
-    const told = scenes.map((scene) => frameAt(scene, at)?.caption ?? "");
+    const told = scenes.map((scene) => toldAt(scene, at));
     const lines = scenes.length > 1 ? scenes.map((s, i) => `${nameOf(s)}: ${told[i]}`) : told;
-    caption.replaceChildren(element("strong", { textContent: `Step ${step + 1} of ${last + 1}. ` }),
+    caption.replaceChildren(element("strong", { textContent: `Step ${step + 1} of ${last + 1}${clock(at)}. ` }),
       ...lines.flatMap((line, i) => (i ? [element("br"), line] : [line])));
     scrubber.value = step;
     scrubber.setAttribute("aria-valuetext", `step ${step + 1} of ${last + 1}`);
     count.textContent = `${step + 1} / ${last + 1}`;
   }
+  /** The moment in words, where steps are not counted anyway. */
+  const clock = (at) => (scenes[0].unit === "step" ? ""
+    : `, ${scenes.map((scene) => scene.frames.find((frame) => frame.at === at)?.label).find(Boolean)} ${scenes[0].unit}`);
   function fit() {
     parts.forEach(({ stage, drawn }) => drawn.fit(stage.clientWidth || 600, end));
     update();

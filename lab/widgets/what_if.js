@@ -54,7 +54,7 @@ function render({ model, el }) {
     const name = knob.label || `${knob.name} needs`;
     const output = element("span", { textContent: knob.value });
     const group = element("div", { className: "knob" });
-    const words = element("span", { textContent: `${name} ` });
+    const words = element("span", { textContent: knob.kind === "slider" ? `${name}: ` : `${name} ` });
     const unit = element("span", { textContent: ` ${knob.unit}` });
     const set = (value) => change({ ...values, [knob.name]: bounded(knob, value) });
     if (knob.kind === "slider") {
@@ -74,7 +74,12 @@ function render({ model, el }) {
       const less = button("−", `${name}: less`, () => set(values[knob.name] - knob.step));
       const more = button("+", `${name}: more`, () => set(values[knob.name] + knob.step));
       group.append(words, less, element("span", { className: "value" }, output, unit), more);
-      outputs[knob.name] = (value) => { output.textContent = value; };
+      outputs[knob.name] = (value) => {
+        output.textContent = value;
+        less.setAttribute("aria-disabled", value <= knob.low);
+        more.setAttribute("aria-disabled", value >= knob.high);
+      };
+      outputs[knob.name](knob.value);
     }
     return group;
   }

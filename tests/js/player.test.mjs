@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { layout, outlines, whenOf } from "../../lab/widgets/lanes.js";
-import { coloursOf, frameAt, momentsOf } from "../../lab/widgets/player.js";
+import { coloursOf, frameAt, momentsOf, toldAt } from "../../lab/widgets/player.js";
 
 const frame = (at, label = String(at)) => ({ at, label, caption: "" });
 const mark = (who, lane, start, stop, role = "decode") => ({ id: `${who}${lane}${start}`, role, lane, start, stop, label: who, who });
@@ -30,7 +30,16 @@ test("a mark is past, now or future; its end is already past", () => {
 test("colours go by name, and beyond six there is one for all", () => {
   const marks = (names) => [{ marks: [...names].map((who) => ({ who })) }];
   assert.deepEqual(["B", "A", "?"].map(coloursOf(marks("BA"))), ["b", "a", "none"]);
+  assert.equal(coloursOf(marks("CA"))("C"), "c"); // C is C's colour, also without a B
+  const others = coloursOf([{ marks: [{ who: "r9" }, { who: "r10" }] }]);
+  assert.deepEqual([others("r10"), others("r9")], ["a", "b"]);
   assert.equal(coloursOf(marks("ABCDEFG"))("G"), "a");
+});
+
+test("a scene beside another says when nothing is new, and when it is over", () => {
+  const one = { frames: [{ at: 0, label: "0", caption: "begins" }, { at: 2, label: "2", caption: "goes on" }], marks: [mark("A", "x", 0, 3)] };
+  assert.deepEqual([0, 1, 2, 2.5, 3, 4].map((at) => toldAt(one, at)), ["begins", "nothing new", "goes on", "nothing new", "over", "over"]);
+  assert.equal(toldAt(one, -1), "not begun");
 });
 
 test("a wide window is filled, with the names of the lanes beside them", () => {
