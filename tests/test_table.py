@@ -49,8 +49,9 @@ def test_html_has_the_cells_and_says_missing_as_a_dash() -> None:
     assert MIXED._repr_html_() == (
         '<div class="ledger"><table><caption>times in ms</caption><thead><tr>'
         '<th scope="col">request</th><th scope="col">TPOT</th><th scope="col">share</th>'
-        "</tr></thead><tbody><tr><td>A</td><td>50</td><td>1/3</td></tr>"
-        "<tr><td>long name</td><td>–</td><td>1</td></tr></tbody></table><p>a note</p></div>"
+        '</tr></thead><tbody><tr><th scope="row">A</th><td>50</td><td>1/3</td></tr>'
+        '<tr><th scope="row">long name</th><td>–</td><td>1</td></tr></tbody></table>'
+        "<p>a note</p></div>"
     )
 
 

@@ -27,7 +27,9 @@ def player(page):
 
 def step_of(player):
     """(k, N) of "Step k of N" in the live region."""
-    told = re.match(r"Step (\d+) of (\d+)\.", player.locator(".caption").inner_text())
+    told = re.match(
+        r"Step (\d+) of (\d+)(?:, [\d.]+ \w+)?\.", player.locator(".caption").inner_text()
+    )
     return int(told[1]), int(told[2])
 
 
