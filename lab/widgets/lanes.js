@@ -21,7 +21,7 @@ export function layout(scene, width, end) {
   const widest = Math.max(...scene.frames.map((frame) => frame.label.length), 2) * 8 + 8;
   const smallest = Math.min(...gaps, end);
   const steps = times.every(Number.isInteger) && smallest === Math.max(...gaps, smallest);
-  const scale = Math.max((width - left - 40) / end, (steps ? Math.min(widest, 30) : 8) / smallest);
+  const scale = Math.max((width - left - 40) / end, (steps ? Math.min(widest, 30) : 3) / smallest);
   const tops = new Map();
   let height = 26;
   for (const name of scene.lanes) {
