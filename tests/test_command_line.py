@@ -138,7 +138,7 @@ def test_without_an_id_all_worked_numbers_are_listed(capsys):
 def test_all_exercises_are_listed_with_their_chapter(capsys):
     assert command_line.main(["exercises"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2] == " 2  batching-idle-seats  Idle seats"
+    assert lines[7] == " 2  batching-idle-seats  Idle seats"
     assert len(lines) == 15
 
 

@@ -6,15 +6,17 @@ import json
 import re
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from lab.exercises import VARIANTS, bake, variant
 from lab.questions import BANK, exercises
 from lab.questions.timetables import SLIPS, SOURCE, first_token, wrong_line
-from lab.questions.wording import counted, listed, needs
+from lab.questions.wording import counted, listed, needs, signed, span
 from lab.worked_numbers import entry, worked
 
+ROOT = Path(__file__).parents[1]
 ALL = [(one, number) for one in exercises() for number in range(VARIANTS)]
 EVERY = pytest.mark.parametrize(("one", "number"), ALL, ids=[f"{e.id}/{n}" for e, n in ALL])
 
@@ -136,7 +138,9 @@ def test_hints_go_on_from_a_nudge_and_text_has_no_loose_ends(one):
     for asked in bake(one):
         assert 1 <= len(asked.question.hints) <= 3
         for text in (asked.question.text, asked.answer_text(), *asked.question.hints):
-            assert not re.search(r"None|Fraction\(|\b1 (steps|tokens|dollars)\b|!", text), text
+            assert not re.search(
+                r"None|Fraction\(|\b1 (steps|seat-steps|tokens|dollars)\b|!", text
+            ), text
 
 
 def test_seeded_exercises_vary_and_the_guess_does_not():
@@ -157,6 +161,11 @@ def test_only_as_answer_comes_later(asked):
     source = entry("batching-t311-row-a").inputs
     later = [w for w in "ABC" if source["continuous"][w][-1] > source["serial"][w][-1]]
     assert right == [f"{who}'s" for who in later] == ["A's"]
+    why = asked.question.answer.why
+    gaps = [source[name]["A"][1] - source[name]["A"][0] for name in ("continuous", "serial")]
+    assert "its tokens lie {} ms apart and not {}.".format(*gaps) in why
+    assert "step" not in why  # the timetables are given without steps
+    assert worked_end(asked) == "Only one answer comes later: A's."
 
 
 @variants_of("batching-warm-up")
@@ -224,6 +233,15 @@ def test_the_drawing_is_what_the_rule_gives(asked):
     assert plain["by"] == "drawing"
     assert plain["truth"] == {w: [f"seat {s + 1}", a, b] for w, (s, a, b) in places.items()}
     assert plain["steps"] == max(ends(static_seats(lengths(asked))).values())
+    seated = re.findall(r"([A-C]) in seat (\d), steps? (\d+)(?: to (\d+))?", worked_end(asked))
+    assert {
+        who: (int(seat) - 1, int(start) - 1, int(stop or start))
+        for who, seat, start, stop in seated
+    } == places
+
+
+def worked_end(asked):
+    return asked.question.worked[-1]
 
 
 @variants_of("batching-what-changes")
@@ -241,12 +259,14 @@ def test_a_statement_is_right_where_it_holds(asked):
         "The gaps between the tokens of a running request get shorter.": False,
     }
     assert {o.text: o.right for o in asked.question.answer.options} == holds
+    said = worked_end(asked)
+    assert {text for text in holds if text in said} == {t for t, right in holds.items() if right}
 
 
 @variants_of("batching-seat-changes-hands")
 def test_the_events_are_in_the_order_of_a_run_on_paper(asked):
     left = lengths(asked)
-    prompt = int(re.search(r"prompt of (\d+)", asked.question.text)[1])
+    prompt = int(re.search(r"The (\d+) tokens of its prompt", asked.question.text)[1])
     early, late = sorted(left, key=left.__getitem__)
     step, events = left[early], [f"{early} gets its last token", f"{early}'s seat is free"]
     events += ["C takes that seat", "the first tokens of C's prompt are computed"]
@@ -263,6 +283,7 @@ def test_the_events_are_in_the_order_of_a_run_on_paper(asked):
     static, too_early = ([events[place] for place in wrong.order] for wrong in order.wrong)
     assert static[:3] == [events[0], f"{late} gets its last token", events[1]]
     assert too_early == [events[0], events[2], events[1], *events[3:]]
+    assert worked_end(asked) == f"The order: {'; '.join(events)}."
 
 
 @variants_of("batching-one-go")
@@ -343,7 +364,7 @@ def test_the_slips_are_those_of_the_sources():
 @variants_of("batching-fixed-window")
 def test_a_fixed_window_counts_to_its_end(asked):
     serial, together = deliveries(asked.question.text)
-    (window,) = numbers(r"same (\d+) ms, from", asked.question.text)
+    (window,) = numbers(r"\*fixed window\* of (\d+) ms, from", asked.question.text)
     tokens = sum(map(len, together.values()))
     last = [max(t[-1] for t in times.values()) for times in (together, serial)]
     assert window >= last[1]
@@ -363,7 +384,7 @@ def test_a_fixed_window_counts_to_its_end(asked):
 @variants_of("batching-drain-ratio")
 def test_the_drain_windows_differ_and_so_do_the_rates(asked):
     old, new = numbers(r"comes at (\d+) ms, \*together\* at (\d+) ms", asked.question.text)
-    (window,) = numbers(r"same (\d+) ms", asked.question.text)
+    (window,) = numbers(r"\*fixed window\* of (\d+) ms", asked.question.text)
     answer = asked.question.answer
     assert answer.value == old / new
     assert {w.value for w in answer.wrong} <= {window / new, 1, new / old}
@@ -439,7 +460,20 @@ def test_drawn_timetables_are_no_lockstep_schedule_and_a_pays_in_all_of_them():
         assert rows["A"][2] > 0 > max(rows["B"][2], rows["C"][2])
 
 
+def test_only_the_guess_says_that_its_times_are_chosen():
+    said = {one.id for one in exercises() if "chose them" in variant(one, 0).text()}
+    assert said == {"batching-whose-answer-is-later"}
+
+
 # The bank
+
+
+def test_exercises_are_numbered_in_the_order_in_which_the_chapter_asks_them():
+    cells = json.loads((ROOT / "chapters" / "02-batching.ipynb").read_text("utf-8"))["cells"]
+    code = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+    known = [one.id for one in BANK[2]]
+    asked = [name for name in re.findall(r'"(batching-[a-z-]+)"', code) if name in known]
+    assert asked == known
 
 
 def test_exercises_are_found_by_chapter_and_by_id():
@@ -475,4 +509,6 @@ def test_words_are_joined_as_in_a_sentence():
     assert listed([100, 150, 200]) == "100, 150 and 200"
     assert counted(1, "token") == "1 token"
     assert counted(3, "token") == "3 tokens"
-    assert needs({"A": 1, "B": 4, "C": 2}) == "A needs 1 step, B 4 and C 2"
+    assert needs({"A": 1, "B": 4, "C": 2}) == "A needs 1 step, B 4 steps and C 2 steps"
+    assert [span(2, 3), span(0, 4)] == ["step 3", "steps 1 to 4"]
+    assert [signed(20), signed(-100), signed(0)] == ["+20", "−100", "+0"]

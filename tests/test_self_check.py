@@ -40,7 +40,7 @@ def test_the_text_form_asks_and_does_not_answer():
     text = repr(widget)
     for number, exercise in enumerate(BANK[2], 1):
         first = bake(exercise, 1)[0]
-        assert f"2.{number} {first.text()}" in text
+        assert f"Exercise 2.{number}: {first.text()}" in text
         said = [*first.question.hints, *first.question.worked, *_says(first.to_json()["answer"])]
         assert [line for line in said if line in text] == []
 
@@ -76,7 +76,9 @@ def test_a_guess_may_do_without_a_figure():
 def test_an_exercise_that_is_not_in_the_bank_has_no_number():
     known = exercises("batching-idle-seats")[0]
     own = Exercise("own", "Own", 2, known.make)
-    assert lab.self_check(own).exercises[0]["number"] == ""
+    widget = lab.self_check(own)
+    assert widget.exercises[0]["number"] == ""
+    assert repr(widget).startswith("Own  (own, variant 0)")
 
 
 def test_what_cannot_be_asked_is_refused():

@@ -12,22 +12,22 @@ BANK: dict[int, tuple[Exercise, ...]] = {
     2: (
         batching.WARM_UP,
         timetables.WHOSE_ANSWER_IS_LATER,
-        batching.IDLE_SEATS,
-        batching.WHO_SITS_WHERE,
-        batching.DRAW_SEATS,
-        batching.WHAT_CHANGES,
-        batching.SEAT_CHANGES_HANDS,
-        batching.ONE_GO,
-        timetables.FIRST_TOKEN,
         timetables.REQUEST_TIMES,
-        timetables.WRONG_LINE,
         rates.FIXED_WINDOW,
         rates.DRAIN_RATIO,
         rates.PRICE_OF_A_THOUSAND,
         rates.RESERVED_HOUR,
+        batching.IDLE_SEATS,
+        batching.WHO_SITS_WHERE,
+        batching.DRAW_SEATS,
+        batching.SEAT_CHANGES_HANDS,
+        batching.WHAT_CHANGES,
+        timetables.FIRST_TOKEN,
+        timetables.WRONG_LINE,
+        batching.ONE_GO,
     )
 }
-"""The exercises of each chapter, in the order in which they are best asked."""
+"""The exercises of each chapter in the order in which it asks them, which gives their numbers."""
 
 
 def exercises(chapter_or_id: str | None = None) -> tuple[Exercise, ...]:

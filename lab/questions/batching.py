@@ -32,7 +32,7 @@ from lab.exercises import Exercise, Question, drawn
 from lab.ledgers.latency import latency
 from lab.ledgers.occupancy import occupancy
 from lab.policy import Continuous, Policy, Static
-from lab.questions.wording import counted, listed, needs
+from lab.questions.wording import counted, listed, needs, span
 from lab.record import Record
 from lab.run import simulate
 from lab.trace import Trace
@@ -43,7 +43,8 @@ Lengths: TypeAlias = Mapping[str, int]
 
 TWO_SEATS = (
     "A server has two seats: it computes at most two requests at once. Every step takes equally "
-    "long, brings one token for whoever sits, and reading a prompt costs nothing."
+    "long and brings one token for whoever sits: the first step of a request reads its prompt and "
+    "makes its first token, and takes no longer than any other."
 )
 STATIC = (
     "Under *static* batching a group takes the seats and keeps them until its longest member is "
@@ -93,18 +94,19 @@ def idle_seats(lengths: Lengths) -> Question:
         WrongNumber(
             first.idle,
             "leaving out the groups after the first",
-            "That is the first group alone. Seats of the later groups stand idle too.",
+            "That is the first group alone. Seat-steps of the later groups are idle too.",
         ),
         WrongNumber(
             occupancy(rules.continuous).idle,
             "giving the seats on at once",
-            "That is what continuous batching leaves idle. Here a seat is kept until the whole "
-            "group is done.",
+            "That is what continuous batching leaves idle. Under static batching a seat is kept "
+            "until the whole group is done.",
         ),
         WrongNumber(
             seats.busy,
             "counting busy seat-steps",
-            "These are the seat-steps in which something is computed; the others were asked for.",
+            "These are the busy seat-steps, in which something is computed. The idle ones were "
+            "asked for.",
         ),
     ]
     return Question(
@@ -114,7 +116,7 @@ def idle_seats(lengths: Lengths) -> Question:
         answer=Number.told_apart(seats.idle, "seat-steps", wrong),
         hints=(
             "Until when does a request that is done early keep its seat?",
-            f"Make the groups first: there are {len(groups)}.",
+            f"Make the groups of static batching first: there are {len(groups)}.",
             "A group of the longest length L takes 2 · L seat-steps. Take away the steps that its "
             "members need; what is left is idle.",
         ),
@@ -189,8 +191,7 @@ def who_sits_where(lengths: Lengths) -> Question:
         ),
         worked=tuple(
             f"{record.id} needs {counted(record.max_tokens, 'step')}: "
-            f"seat {record.stays[0].seat + 1}, "
-            f"from step {_sits_from(record) + 1} to step {_last_step(record)}."
+            f"seat {record.stays[0].seat + 1}, {span(_sits_from(record), _last_step(record))}."
             for record in rules.continuous.requests
         ),
     )
@@ -241,8 +242,11 @@ def draw_seats(lengths: Lengths) -> Question:
     late = [record.id for record in rules.continuous.requests if _sits_from(record) > 0]
     lines = tuple(
         f"{who} takes {truth[who].lane} after step {truth[who].start} and is done after step "
-        f"{truth[who].stop}; in static groups, after step {_last_step(rules.static[who])}."
+        f"{truth[who].stop}; under static batching, after step {_last_step(rules.static[who])}."
         for who in late
+    )
+    drawn_so = "; ".join(
+        f"{who} in {lane}, {span(start, stop)}" for who, (lane, start, stop) in truth.items()
     )
     return Question(
         text=f"{TWO_SEATS} {needs(lengths)}; all are there at the start and queue in this order. "
@@ -255,7 +259,7 @@ def draw_seats(lengths: Lengths) -> Question:
             "Draw A and B first. Whose seat is free first?",
             "The next in the queue begins in the very step after that, in that seat.",
         ),
-        worked=lines,
+        worked=(*lines, f"Drawn: {drawn_so}."),
     )
 
 
@@ -291,10 +295,12 @@ def seat_changes_hands(lengths: Lengths, prompt: int, dice: random.Random) -> Qu
     done = {who: _last_step(free[who]) for who in "AB"}
     return Question(
         text="A server has two seats and decides anew before every step who is computed. A step "
-        f"computes at most 3 tokens. A and B sit: A still needs {lengths['A']} steps and B "
-        f"{lengths['B']}, each with one token a step. C waits. Its prompt of {prompt} tokens must "
-        "be computed, over several steps where it does not fit, before its first token can come; "
-        f"then it needs {counted(lengths['C'], 'token')}.\n\nPut in order what happens.",
+        "computes at most 3 tokens. A and B sit: A still needs "
+        f"{counted(lengths['A'], 'step')} and B {counted(lengths['B'], 'step')}, each with one "
+        f"token a step. C waits. The {prompt} tokens of its prompt must be computed before its "
+        "first token can come, over several steps where they do not fit into one. C will get "
+        f"{counted(lengths['C'], 'token')}.\n\nUnder *continuous* batching, in which order does "
+        "this happen?",
         answer=Order(tuple(items), tuple(shown), wrong),
         hints=(
             "What must have happened before a seat can be given on?",
@@ -307,6 +313,7 @@ def seat_changes_hands(lengths: Lengths, prompt: int, dice: random.Random) -> Qu
             f"C sits from step {_sits_from(free['C']) + 1} on, and the {prompt} tokens of its "
             f"prompt are computed in pieces of {listed(part.tokens for part in pieces)}.",
             f"Its first token comes with the last piece, in step {pieces[-1].stop}.",
+            f"The order: {'; '.join(items)}.",
         ),
     )
 
@@ -382,7 +389,7 @@ def what_changes(lengths: Lengths, dice: random.Random) -> Question:
         Option(
             "All of them together are done sooner.",
             free.last < static.last,
-            f"All is done after {static.last} steps under static batching and after {free.last} "
+            f"All are done after {static.last} steps under static batching and after {free.last} "
             "under continuous.",
         ),
         Option(
@@ -394,17 +401,18 @@ def what_changes(lengths: Lengths, dice: random.Random) -> Question:
         Option(
             "Fewer seat-steps are idle.",
             after.idle < before.idle,
-            f"Idle are {before.idle} seat-steps under static batching and {after.idle} under "
-            "continuous.",
+            f"Idle under static batching: {counted(before.idle, 'seat-step')}; under continuous: "
+            f"{counted(after.idle, 'seat-step')}.",
         ),
         Option(
             "The gaps between the tokens of a running request get shorter.",
             gaps[1] < gaps[0],
-            f"The longest gap is {gaps[0]} before and {gaps[1]} after, in steps: who sits gets "
-            "one token a step under both rules.",
+            f"The longest gap is {counted(gaps[0], 'step')} under static batching and "
+            f"{counted(gaps[1], 'step')} under continuous: who sits gets one token a step.",
         ),
     ]
     dice.shuffle(options)
+    holds = " ".join(option.text for option in options if option.right)
     return Question(
         text=f"{TWO_SEATS} {needs(lengths)}; all are there at the start and queue in this order."
         f"\n\n{STATIC} {CONTINUOUS}\n\nThe server changes from static to continuous batching. "
@@ -418,6 +426,7 @@ def what_changes(lengths: Lengths, dice: random.Random) -> Question:
         worked=(
             f"Steps of the last tokens, static → continuous: {said}.",
             f"Seat-steps: {before.busy} busy under both; idle {before.idle} → {after.idle}.",
+            f"What holds: {holds}",
         ),
     )
 
@@ -433,7 +442,6 @@ def one_go(prompt: int, chunk: int, base: int, price: Fraction) -> Question:
     waits, gaps = ([exact(gap) for gap in latency(run)["A"].itl] for run in (whole, pieces))
     alone, longest, bound = min(waits), max(waits), max(gaps)
     paid = [gap for gap in gaps if gap > alone]
-    first = [exact(latency(run)["C"].ttft) for run in (whole, pieces)]
     return Question(
         text="A is being answered, one token a step. A step takes "
         f"{base} ms, and {in_words(price)} ms more for each prompt token that is computed in it. "
@@ -478,8 +486,8 @@ def one_go(prompt: int, chunk: int, base: int, price: Fraction) -> Question:
             f"In one go: {base} + {prompt:,} · {in_words(price)} = {in_words(longest)} ms.",
             f"In pieces: at most {base} + {chunk} · {in_words(price)} = {in_words(bound)} ms, in "
             f"each of {len(paid)} steps.",
-            f"C pays for it: its first token comes {in_words(first[1])} ms after it asked, and in "
-            f"one go {in_words(first[0])} ms.",
+            f"C pays for the pieces: from the start of the first to its first token "
+            f"{in_words(sum(paid))} ms pass, and {in_words(longest)} ms in one go.",
         ),
     )
 
@@ -567,7 +575,7 @@ def _warm_up(dice: random.Random) -> Question:
         worked=(
             "Prefill: 1 step, which makes token 1.",
             f"Decode: {counted(output - 1, 'step')}, one for each further token.",
-            f"Together: 1 + {output - 1} = {steps}.",
+            f"Together: 1 + {output - 1} = {steps} steps.",
         ),
     )
 

@@ -11,7 +11,6 @@ from lab.ledgers.latency import exact_ratio, latency
 from lab.ledgers.money import cost
 from lab.ledgers.throughput import throughput
 from lab.questions.timetables import (
-    CHOSEN,
     SOURCE,
     Timetables,
     asks,
@@ -43,13 +42,13 @@ def fixed_window(tables: Timetables, window: int) -> Question:
         WrongNumber(
             exact(drained[together].tokens_per_second),
             "ending the window with the last token",
-            f"That is the rate up to {together.last} ms. The window is {window} ms long, and the "
-            "idle time at its end counts.",
+            f"That is the rate in the drain window, up to {together.last} ms. The fixed window is "
+            f"{window} ms long, and the idle time at its end counts.",
         ),
         WrongNumber(
             exact(drained[serial].tokens_per_second),
             "ending the window with the other timetable",
-            f"That is the rate up to {serial.last} ms, where the other timetable ends.",
+            f"That is the rate up to {serial.last} ms, in the drain window of the other timetable.",
         ),
         WrongNumber(
             exact(exact_ratio(found.output_tokens, window)),
@@ -64,14 +63,14 @@ def fixed_window(tables: Timetables, window: int) -> Question:
         ),
     ]
     return Question(
-        text=f"{asks(serial)}. {CHOSEN}\n\n{both_come(tables)}\n\nBoth are now watched over the "
-        f"same {window} ms, from 0 on. How many output tokens a second does *Together* make in "
-        "that window?",
+        text=f"{asks(serial)}.\n\n{both_come(tables)}\n\nBoth are now watched in the same *fixed "
+        f"window* of {window} ms, from 0 on. How many output tokens a second does *Together* make "
+        "in it?",
         answer=Number.told_apart(
             rate, "tokens/s", wrong, units=RATE_UNITS, tolerance=_rounded(rate)
         ),
         hints=(
-            "Count the output tokens of all requests that come in the window.",
+            "Count the output tokens of all requests that come in the fixed window.",
             "Divide by the whole window, also by the part of it in which nothing comes any more.",
             f"A rate per second needs the window in seconds: {window} ms are "
             f"{in_words(Fraction(window, 1000))} s.",
@@ -79,9 +78,9 @@ def fixed_window(tables: Timetables, window: int) -> Question:
         worked=(
             f"{found.output_tokens} / {in_words(Fraction(window, 1000))} s = {in_words(rate)} "
             "tokens/s, for both timetables.",
-            f"In the window *Together* idles for {window - together.last} ms after its last token, "
-            f"*One after the other* for {window - serial.last} ms. Up to their own last token they "
-            f"make {in_words(exact(drained[together].tokens_per_second))} and "
+            f"In the fixed window *Together* idles for {window - together.last} ms after its last "
+            f"token, *One after the other* for {window - serial.last} ms. In their own drain "
+            f"windows they make {in_words(exact(drained[together].tokens_per_second))} and "
             f"{in_words(exact(drained[serial].tokens_per_second))} tokens/s.",
         ),
     )
@@ -97,13 +96,14 @@ def drain_ratio(tables: Timetables, window: int) -> Question:
         WrongNumber(
             exact(exact_ratio(new, same)),
             "mixing two windows",
-            f"That sets the drain window of one against the {window} ms of the other. Take the "
-            "same kind of window for both.",
+            f"That sets the drain window of one against the fixed window of {window} ms of the "
+            "other. Take the same kind of window for both.",
         ),
         WrongNumber(
             exact(exact_ratio(same, exact(throughput(serial, (0, window)).tokens_per_second))),
-            "taking the common window",
-            f"Over the same {window} ms both make as many. The drain windows were asked for.",
+            "taking the fixed window",
+            f"In the fixed window of {window} ms both make as many. The drain windows were asked "
+            "for.",
         ),
         WrongNumber(
             exact(exact_ratio(old, new)),
@@ -115,7 +115,7 @@ def drain_ratio(tables: Timetables, window: int) -> Question:
     return Question(
         text=f"The same {total} output tokens are made in two ways. The first request asks at 0 "
         f"ms. *One after the other* the last token of all comes at {serial.last} ms, *together* at "
-        f"{together.last} ms. {CHOSEN} Over the same {window} ms from 0 on, both make "
+        f"{together.last} ms. In the same *fixed window* of {window} ms, from 0 on, both make "
         f"{in_words(same)} tokens/s.\n\nNow take for each {DRAIN}. How many times as many output "
         "tokens a second are made together?",
         answer=Number.told_apart(ratio, "times", wrong, tolerance=_rounded(ratio)),
@@ -146,7 +146,7 @@ def price_of_a_thousand(tables: Timetables, price: int) -> Question:
         WrongNumber(
             exact(cost(serial, price).per_thousand_tokens),
             "paying for the other timetable",
-            f"That is the price up to {serial.last} ms. Together the window ends at "
+            f"That is the price up to {serial.last} ms. Served together, the drain window ends at "
             f"{together.last} ms.",
         ),
         WrongNumber(
@@ -163,16 +163,16 @@ def price_of_a_thousand(tables: Timetables, price: int) -> Question:
             exact(cost(together, price, reserved_hours=1).per_thousand_tokens),
             "paying for a whole hour",
             "That would be the price of a reserved hour with nothing else in it. Here only the "
-            "window is paid.",
+            "drain window is paid.",
         ),
     ]
     seconds = in_words(Fraction(exact(together.last), 1000))
     return Question(
-        text=f"A machine costs {counted(price, 'dollar')} an hour, at a price that somebody chose "
-        f"for teaching. It is paid exactly for {DRAIN}. The first request asks at 0 ms. Served "
-        f"together, the last of {paid.output_tokens} output tokens comes at {together.last} ms; "
-        f"one after the other it would come at {serial.last} ms.\n\nWhat do a thousand output "
-        "tokens cost when the requests are served together?",
+        text=f"A machine costs {counted(price, 'dollar')} an hour, an invented price, and is paid "
+        f"for exactly {DRAIN}. The first request asks at 0 ms. Served together, the last of "
+        f"{paid.output_tokens} output tokens comes at {together.last} ms; one after the other it "
+        f"would come at {serial.last} ms.\n\nWhat do a thousand output tokens cost when the "
+        "requests are served together?",
         answer=Number.told_apart(
             each,
             "dollars",
@@ -181,12 +181,12 @@ def price_of_a_thousand(tables: Timetables, price: int) -> Question:
             tolerance=_rounded(each),
         ),
         hints=(
-            "What does the window cost? An hour has 3,600 seconds.",
+            "What does the drain window cost? An hour has 3,600 seconds.",
             f"Divide the bill by the {paid.output_tokens} tokens and take it a thousand times.",
         ),
         worked=(
-            f"Bill: {price} · {seconds} / 3600 = {in_words(exact(paid.total))} dollars.",
-            f"A thousand tokens: 1000 / {paid.output_tokens} of that, {in_words(each)} dollars.",
+            f"Bill: {price} · {seconds} / 3,600 = {in_words(exact(paid.total))} dollars.",
+            f"A thousand tokens: 1,000 / {paid.output_tokens} of that, {in_words(each)} dollars.",
         ),
     )
 
@@ -209,7 +209,7 @@ def reserved_hour(tables: Timetables, price: int, dice: random.Random) -> Questi
         Option(
             f"It falls by {_percent(saving)}.",
             change == -saving,
-            "That is how much shorter the drain window is. It saves money only where exactly the "
+            "That is how much shorter the drain window is. It saves money only where exactly that "
             "window is paid.",
         ),
         Option(
@@ -223,15 +223,15 @@ def reserved_hour(tables: Timetables, price: int, dice: random.Random) -> Questi
         text=f"A machine is reserved for one hour at {counted(price, 'dollar')}, and nothing else "
         f"runs in it. Served one after the other, three requests are done at {serial.last} ms; "
         f"served together, at {together.last} ms, while the gaps between A's tokens grow from "
-        f"{gaps[0]} to {gaps[1]} ms. {CHOSEN}\n\nWhat happens to the bill when they are served "
+        f"{gaps[0]} to {gaps[1]} ms.\n\nWhat happens to the bill when they are served "
         "together?",
         answer=Choice(tuple(options)),
         hints=("What is paid for here: tokens, steps, or time?",),
         worked=(
-            f"One hour at {counted(price, 'dollar')} is {in_words(old)} before and {in_words(new)} "
-            "after.",
-            f"Were exactly the drain window paid, it would fall from {in_words(drained[0])} to "
-            f"{in_words(drained[1])} dollars.",
+            f"Were exactly the drain window paid, the bill would fall from {in_words(drained[0])} "
+            f"to {in_words(drained[1])} dollars.",
+            f"The hour is paid either way, {counted(exact(old), 'dollar')} before and "
+            f"{counted(exact(new), 'dollar')} after: the bill stays the same.",
         ),
     )
 

@@ -21,7 +21,7 @@ from lab.answers import (
 )
 from lab.exercises import Exercise, Question
 from lab.ledgers.latency import Latency, exact_ratio, latency
-from lab.questions.wording import counted, listed
+from lab.questions.wording import counted, listed, signed
 from lab.request import Time
 from lab.run import given
 from lab.trace import Trace
@@ -32,7 +32,6 @@ TPOT = (
     "The *time per output token* (TPOT) is the time from its first token to its last, divided by "
     "the number of gaps between tokens."
 )
-CHOSEN = "All times are given: somebody chose them for teaching."
 
 
 class Timetables(NamedTuple):
@@ -111,8 +110,8 @@ def whose_answer_is_later(tables: Timetables) -> Question:
     later = [who for who, (old, new) in ends.items() if new > old]
     options = [Option(f"{who}'s", who in later, _moved(who, *ends[who])) for who in ends]
     nobody = (
-        f"The last token of all is out at {together.last} ms and not at {serial.last} ms, but that "
-        f"is not everybody's: {_moved(later[0], *ends[later[0]])}"
+        f"The last token of all is out at {together.last} ms and not at {serial.last} ms, and yet "
+        f"{_moved(later[0], *ends[later[0]])}"
     )
     return Question(
         text="Three travellers ask an assistant nearly at once: "
@@ -121,12 +120,13 @@ def whose_answer_is_later(tables: Timetables) -> Question:
             for r in serial.requests
         )
         + f". Served one after the other, the last token of all is out at {serial.last} ms. Served "
-        f"together, on the same machine, it is out at {together.last} ms. {CHOSEN}\n\n"
-        "Whose whole answer comes later when they are served together?",
+        f"together, on the same machine, it is out at {together.last} ms. All times are "
+        "given: somebody chose them for teaching.\n\nWhose whole answer comes later "
+        "when they are served together?",
         answer=Prediction(
             Choice((*options, Option("nobody's", not later, nobody))),
-            f"{listed(later)} shares every step with the others now, so its tokens lie "
-            f"{in_words(exact(latency(together)[later[0]].itl[0]))} ms apart and not "
+            f"{listed(later)} no longer has the machine to itself; in this timetable its tokens "
+            f"lie {in_words(exact(latency(together)[later[0]].itl[0]))} ms apart and not "
             f"{in_words(exact(latency(serial)[later[0]].itl[0]))}. Who was waiting gains; who was "
             "being served pays.",
         ),
@@ -134,7 +134,10 @@ def whose_answer_is_later(tables: Timetables) -> Question:
             "Who had the machine to itself when they were served one after the other?",
             "Being served together takes waiting away from those who waited, and adds company.",
         ),
-        worked=tuple(_moved(who, *moments) for who, moments in ends.items()),
+        worked=(
+            *(_moved(who, *moments) for who, moments in ends.items()),
+            f"Only one answer comes later: {later[0]}'s.",
+        ),
     )
 
 
@@ -166,7 +169,7 @@ def first_token(trace: Trace, who: str) -> Question:
         ),
     ]
     return Question(
-        text=f"{asks(trace)}. {CHOSEN} {comes(trace)}.\n\n{TTFT}\n\nWhat is {who}'s TTFT?",
+        text=f"{asks(trace)}. {comes(trace)}.\n\n{TTFT}\n\nWhat is {who}'s TTFT?",
         answer=Number.told_apart(ttft, "ms", wrong, units=(Unit("s", 1000),)),
         hints=(
             "A duration needs two moments. Which two?",
@@ -187,8 +190,8 @@ def request_times(tables: Timetables) -> Question:
         new, arrival = after[old.id], exact(tables.serial[old.id].arrival)
         rows.append((old.id, _whole(old, arrival), _whole(new, arrival), _change(old, new)))
     return Question(
-        text=f"{asks(tables.serial)}. {CHOSEN}\n\n{both_come(tables)}\n\nThe time of a request "
-        "runs from its arrival to its last token. Fill in the time of each request in ms, and the "
+        text=f"{asks(tables.serial)}.\n\n{both_come(tables)}\n\nThe time of a request runs "
+        "from its arrival to its last token. Fill in the time of each request in ms, and the "
         "change from the first timetable to the second, with its sign.",
         answer=Filling(("request", "one after the other", "together", "change"), tuple(rows)),
         hints=(
@@ -198,7 +201,7 @@ def request_times(tables: Timetables) -> Question:
         ),
         worked=tuple(
             f"{old.id}: {old.e2e} ms one after the other, {after[old.id].e2e} ms together, "
-            f"{exact(after[old.id].e2e) - exact(old.e2e):+} ms."
+            f"{signed(exact(after[old.id].e2e) - exact(old.e2e))} ms."
             for old in before
         ),
     )
@@ -215,7 +218,7 @@ def _whole(row: Latency, arrival: Exact) -> Number:
         WrongNumber(
             ttft,
             "stopping at the first token",
-            "That is the time to the first token. The request goes on to its last one.",
+            "That is the time to first token (TTFT). The request goes on to its last token.",
         ),
     ]
     return Number.told_apart(time, "ms", wrong)
@@ -232,7 +235,7 @@ def _change(old: Latency, new: Latency) -> Number:
         WrongNumber(
             exact(new.ttft) - exact(old.ttft),
             "comparing first tokens",
-            "That is the change of the first token. Compare the last ones.",
+            "That is the change of the time to first token (TTFT). Compare the last tokens.",
         ),
     ]
     return Number.told_apart(change, "ms", wrong)
@@ -250,7 +253,7 @@ def wrong_line(trace: Trace, slip: str) -> Question:
     should = f'It should read "{right}".'
     lines[at], says[at] = line, f"{answer} {should}"
     return Question(
-        text=f"{asks(trace)}. {CHOSEN} {comes(trace)}.\n\n{TTFT} {TPOT}\n\n"
+        text=f"{asks(trace)}. {comes(trace)}.\n\n{TTFT} {TPOT}\n\n"
         "One line of this ledger is wrong. Which one?",
         answer=Line(tuple(lines), at, tuple(says)),
         hints=(

@@ -1,13 +1,14 @@
 // Bars drawn into lanes: the field in which a guess is drawn, and the guess laid over the truth.
 
 import { element } from "./dom.js";
+import { span } from "./judge.js";
 import { lanes, layout } from "./lanes.js";
 import { coloursOf } from "./player.js";
 
 /** Bars { A: [lane, start, stop] } as a scene for lanes.js. */
 export function sceneOf({ lanes: names, steps, who }, bars, title) {
   const drawn = who.filter((name) => bars[name]);
-  const words = drawn.map((name) => `${name} in ${bars[name][0]}, steps ${bars[name][1] + 1} to ${bars[name][2]}`);
+  const words = drawn.map((name) => `${name} in ${bars[name][0]}, ${span(bars[name][1], bars[name][2])}`);
   return {
     title, conditions: words.length ? `${words.join("; ")}.` : "Nothing is drawn yet.", lanes: names,
     marks: drawn.map((name) => ({

@@ -1,6 +1,6 @@
 // Judges an answer: exercise and answer in, verdict in words out. It knows nothing of pages.
 
-const NUMBER = /^([+-]?)(\d{1,3}(?:,\d{3})+|\d{1,3}(?: \d{3})+|\d*)(?:\.(\d*))?(?:e([+-]?\d+))?$/i;
+const NUMBER = /^([+-]?)([1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?: \d{3})+|\d*)(?:\.(\d*))?(?:e([+-]?\d+))?$/i;
 const EMPTY = ["", "-", "–", "—", "−", "idle"]; // the ways to write that nothing is there
 const SHARES = ["", "%", "share", "fraction"]; // units in which a percentage and a fraction of 1 get mixed up
 
@@ -40,12 +40,18 @@ export function parseNumber(text) {
 /** Equal within an absolute tolerance, and within what floating point loses. */
 const near = (x, y, tolerance = 0) => Math.abs(x - y) <= tolerance + 1e-9 * Math.max(Math.abs(x), Math.abs(y));
 
+/** A unit behind a number: "1 step", "4 steps", "1 token/s". */
+const unitOf = (value, unit) => (value === 1 ? unit.replace(/^([a-z-]{3,})s(?=$|\/)/, "$1") : unit);
+
+/** The steps from `start` up to `stop`, which count from 0: "step 3", "steps 1 to 4". */
+export const span = (start, stop) => (stop - start === 1 ? `step ${stop}` : `steps ${start + 1} to ${stop}`);
+
 /** A number for a sentence: 1,024, 0.3333, −2. */
 export const shown = (value) =>
   Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 12 }).replace("-", "−");
 
 /** A number and its unit: "4 steps", "33 %", "4". */
-export const quantity = (value, unit) => (unit ? `${shown(value)} ${unit}` : shown(value));
+export const quantity = (value, unit) => (unit ? `${shown(value)} ${unitOf(value, unit)}` : shown(value));
 
 const plural = (count, one, many = `${one}s`) => `${count} ${count === 1 ? one : many}`;
 const unjudged = (says) => ({ right: null, says });
@@ -212,10 +218,13 @@ export function judge(exercise, given) {
 /** An answer in words, for the list of attempts. */
 export function inWords({ kind, answer }, given) {
   const by = kind === "predict" ? answer.by : kind;
-  if (by === "number" || by === "scale") return [given.text.trim(), given.unit].filter(Boolean).join(" ");
+  if (by === "number" || by === "scale") {
+    const text = given.text.trim(), namesUnit = /[a-z%]$/i.test(text);
+    return namesUnit || !given.unit ? text : `${text} ${unitOf(parseNumber(text).value, given.unit)}`;
+  }
   if (by === "choice") return given.map((i) => answer.options[i].text).join("; ");
   if (by === "order") return given.map((i) => answer.items[i]).join(", ");
   if (by === "line") return `line ${given + 1}`;
   if (by === "table") return given.flat().filter((text) => text !== null).map((text) => text.trim() || "–").join(", ");
-  return answer.who.map((who) => `${who} in ${given[who][0]}, steps ${given[who][1] + 1} to ${given[who][2]}`).join("; ");
+  return answer.who.map((who) => `${who} in ${given[who][0]}, ${span(given[who][1], given[who][2])}`).join("; ");
 }

@@ -186,12 +186,12 @@ function card({ id, number, variants }, { scenes, progress, seed, further, chang
   const speak = speaker();
   const kept = progress.of(id);
   let k = seed ?? kept.variant, exercise, shown = null;
-  const link = element("a", { href: `#exercise-${id}`, textContent: number || "#" });
-  link.setAttribute("aria-label", `Permanent link to exercise ${number || id}`);
-  const title = element("span"), solved = element("span", { className: "solved" });
+  const [{ title }] = variants;
+  const link = element("a", { href: `#exercise-${id}`, textContent: number ? `Exercise ${number}` : title });
+  const solved = element("span", { className: "solved" });
   const body = element("div");
   const root = element("article", { className: "exercise", id: `exercise-${id}` },
-    element("h3", { id: `title-${id}` }, link, title, solved), body);
+    element("h3", { id: `title-${id}` }, link, number ? `: ${title}` : "", " ", solved), body);
   root.setAttribute("aria-labelledby", `title-${id}`);
   const fresh = act("New numbers", async () => {
     k += 1;
@@ -204,7 +204,9 @@ function card({ id, number, variants }, { scenes, progress, seed, further, chang
       exercise = variants[k];
       told = `These numbers come again: ${error.message}`;
     }
+    const focused = fresh.matches(":focus");
     show();
+    if (focused) fresh.focus();
     speak.say(null, told);
   });
 
@@ -231,7 +233,6 @@ function card({ id, number, variants }, { scenes, progress, seed, further, chang
     const ways = { speak, attempts: tried, last: tried.at(-1)?.given, record, forget, scenes,
       more: seed === null && variants.length > 1 ? [fresh] : [] };
     shown = (exercise.kind === "predict" ? prediction : practice)(exercise, ways);
-    title.textContent = exercise.title;
     body.replaceChildren(element("div", { className: "question" }, ...paragraphs(exercise.question)), ...shown.nodes);
     told();
   }
@@ -252,6 +253,7 @@ function download(name, text) {
 /** How much is solved, with the two things that can be done to the record of it. */
 function scoreOf(exercises, progress, restart) {
   const counted = exercises.filter(({ variants }) => variants[0].kind !== "predict");
+  const guesses = counted.length < exercises.length ? "; guesses are not counted" : "";
   const count = element("span", { className: "count" });
   const file = act("Save my answers as a file", () =>
     download("tokens-in-flight-answers.json", JSON.stringify({ version: 1, exercises: progress.all() }, null, 2)));
@@ -269,7 +271,7 @@ function scoreOf(exercises, progress, restart) {
     element("p", { className: "soft", textContent: "Your answers stay in this browser." }));
   return { node, update() {
     const done = counted.filter(({ id }) => progress.of(id).solved).length;
-    count.textContent = `${done} of ${counted.length} solved`;
+    count.textContent = `${done} of ${counted.length} solved${guesses}`;
   }, any: counted.length > 0 };
 }
 

@@ -41,7 +41,7 @@ class SelfCheck(Answering):
         super().__init__()
         baked = {exercise: bake(exercise, variants) for exercise in asked}
         self._text = "\n\n\n".join(
-            f"{_number(exercise)} {first.text()}" for exercise, (first, *_) in baked.items()
+            f"{_heading(exercise)}{first.text()}" for exercise, (first, *_) in baked.items()
         )
         self.set_trait(
             "exercises",
@@ -83,6 +83,12 @@ def guess(asked: str | Exercise, *scenes: Scene | Board) -> SelfCheck:
     if (kind := bake(exercise, 1)[0].kind) != "predict":
         raise ValueError(f"a guess needs an exercise of kind predict, got {kind}: {exercise.id}")
     return SelfCheck([exercise], scenes, variants=1)
+
+
+def _heading(exercise: Exercise) -> str:
+    """What stands before its title: "Exercise 2.3: "."""
+    number = _number(exercise)
+    return f"Exercise {number}: " if number else ""
 
 
 def _number(exercise: Exercise) -> str:

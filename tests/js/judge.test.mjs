@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { inWords, judge, parseNumber, placeOf, quantity, shown } from "../../lab/widgets/judge.js";
+import { inWords, judge, parseNumber, placeOf, quantity, shown, span } from "../../lab/widgets/judge.js";
 
 const close = (x, y) => assert.ok(Math.abs(x - y) < 1e-12, `${x} is not ${y}`);
 
@@ -16,6 +16,8 @@ for (const [text, value] of [
 
 for (const [text, reason] of [
   ["", /Nothing is written/], ["   ", /Nothing is written/], ["four", /not a number/], ["1,5", /two ways/],
+  ["0,012", /two ways/], ["-0,500", /two ways/], ["00,012", /two ways/], ["0,012,500", /not a number/], ["012,500", /two ways/],
+  ["0,33 %", /two ways/], ["3,0", /two ways/], ["0 012", /not a number/],
   ["1,02,4", /not a number/], ["1/0", /below the line/], ["1/2/3", /not a number/], ["--2", /not a number/],
   [".", /not a number/], ["e3", /not a number/], ["1e999", /not a number/], ["Infinity", /not a number/],
   ["0x10", /not a number/], ["%", /not a number/], ["3 4", /not a number/], ["/2", /not a number/],
@@ -36,6 +38,13 @@ test("the worth of the last digit is known, and a fraction is exact", () => {
 test("numbers are shown short, with commas and a true minus", () => {
   assert.deepEqual([shown(1024), shown(1 / 3), shown(-2), shown(0), shown(123456)], ["1,024", "0.3333", "−2", "0", "123,500"]);
   assert.deepEqual([quantity(4, "steps"), quantity(4, "")], ["4 steps", "4"]);
+});
+
+test("one of a unit is said as one", () => {
+  const units = ["steps", "seat-steps", "tokens/s", "dollars", "ms", "s", "%"];
+  assert.deepEqual(units.map((unit) => quantity(1, unit)), ["1 step", "1 seat-step", "1 token/s", "1 dollar", "1 ms", "1 s", "1 %"]);
+  assert.deepEqual(units.map((unit) => quantity(0.5, unit)).slice(0, 3), ["0.5 steps", "0.5 seat-steps", "0.5 tokens/s"]);
+  assert.deepEqual([span(2, 3), span(0, 4)], ["step 3", "steps 1 to 4"]);
 });
 
 const number = (answer) => ({ kind: "number", answer: { units: [{ name: answer.unit, factor: 1 }], tolerance: 0, wrong: [], ...answer } });
@@ -190,6 +199,9 @@ test("a drawing says of each bar how it differs", () => {
 
 test("every answer can be said in words", () => {
   assert.equal(inWords(idle, { text: " 4 ", unit: "steps" }), "4 steps");
+  assert.equal(inWords(idle, { text: "1", unit: "steps" }), "1 step");
+  assert.equal(inWords(idle, { text: "1", unit: "" }), "1");
+  for (const text of ["4 steps", "33 %"]) assert.equal(inWords(idle, { text, unit: "steps" }), text);
   assert.equal(inWords(several, [0, 2]), "A; C");
   assert.equal(inWords(order, [1, 0, 2, 3]), "two, one, three, three");
   assert.equal(inWords({ kind: "line", answer: {} }, 1), "line 2");

@@ -213,6 +213,17 @@ def test_new_numbers_ask_afresh_then_come_from_the_kernel_and_then_again(
     assert verdict(page).startswith("✓ Right.")
 
 
+def test_the_focus_stays_on_new_numbers_of_its_exercise(show: Any):
+    page = show(lab.self_check("batching-warm-up", "batching-idle-seats"))
+    fresh = page.locator("#exercise-batching-idle-seats").get_by_role("button", name="New numbers")
+    tab_to(page, fresh)
+    for _ in range(13):  # the last two come from the kernel
+        before = page.locator("#exercise-batching-idle-seats .question").inner_text()
+        page.keyboard.press("Enter")
+        expect(page.locator("#exercise-batching-idle-seats .question")).not_to_have_text(before)
+        expect(fresh).to_be_focused()
+
+
 def test_the_numbers_really_change(number: SelfCheck):
     assert len({one["question"] for one in number.exercises[0]["variants"]}) > 6
 
@@ -547,7 +558,11 @@ def test_every_exercise_has_its_anchor_and_a_name(show: Any):
     page = show(widget, query=f"#exercise-{last['id']}")
     for exercise in widget.exercises:
         article = page.locator(f"#exercise-{exercise['id']}")
-        assert article.get_by_role("link").inner_text() == exercise["number"]
+        title = exercise["variants"][0]["title"]
+        link, heading = f"Exercise {exercise['number']}", f"Exercise {exercise['number']}: {title}"
+        expect(article.get_by_role("link")).to_have_accessible_name(link)
+        expect(article.get_by_role("heading")).to_have_accessible_name(heading)
+        expect(article).to_have_accessible_name(heading)
     assert page.evaluate("window.scrollY") > 1000
 
 
@@ -565,6 +580,20 @@ def test_everything_fits_a_telephone(show: Any, theme: str):
         "all => all.filter((one) => one.getBoundingClientRect().height < 36).length"
     )
     assert too_small == 0
+
+
+def test_an_exercise_of_ones_own_has_its_title_for_a_link(show: Any, number: SelfCheck):
+    exercises = json.loads(json.dumps(number.exercises))
+    exercises[0]["number"] = ""
+    number.set_trait("exercises", exercises)
+    heading = show(number).get_by_role("heading")
+    expect(heading).to_have_accessible_name("Idle seats")
+    expect(heading.get_by_role("link")).to_have_accessible_name("Idle seats")
+
+
+def test_the_score_says_that_guesses_do_not_count(show: Any):
+    page = show(lab.self_check("batching-idle-seats", "batching-one-go"))
+    assert page.locator(".count").inner_text() == "0 of 1 solved; guesses are not counted"
 
 
 def test_questions_print_and_answers_do_not(show: Any, number: SelfCheck):
