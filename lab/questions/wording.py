@@ -12,7 +12,7 @@ def listed(words: Iterable[object]) -> str:
     return f"{', '.join(front)} and {last}" if front else last
 
 
-def counted(count: int, noun: str) -> str:
+def counted(count: int | float | Fraction, noun: str) -> str:
     """A count and its noun: "1 token", "3 tokens"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
