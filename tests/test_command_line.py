@@ -55,7 +55,7 @@ def test_the_files_it_writes_hold_the_run(small, tmp_path):
     [
         (["--policy", "static", "--seats", "2", "--timeout", "0.5"], "static batching, 2 seats"),
         (["--affine", "0.01", "0.0001", "0", "0"], "affine"),
-        (["--order", "shortest-first", "--no-chunked-prefill"], "token budget 2048"),
+        (["--order", "shortest-first", "--no-chunked-prefill"], "token budget 2,048"),
         (["--blocks", "100", "--preemption", "never"], "100 blocks"),
     ],
 )

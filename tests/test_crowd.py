@@ -13,6 +13,8 @@ import lab
 from lab.figures.crowd import MOST_FRAMES
 from lab.figures.load_chart import load_chart
 from lab.figures.scene import Scene
+from lab.figures.words import readable
+from lab.ledgers.latency import percentile
 from lab.policy import Policy
 from lab.trace import Trace
 
@@ -39,7 +41,7 @@ def test_the_text_is_the_load_chart() -> None:
         "",
     ]
     assert "\n".join(lines[3:-2]) == load_chart(trace)
-    assert lines[-1] == "3 requests, 8 tokens in 4 steps: 2 tokens/step"
+    assert lines[-1] == lab.crowd(trace).finding
 
 
 def test_frames_count_who_runs_and_waits_and_what_came() -> None:
@@ -105,7 +107,63 @@ def test_a_run_without_time_has_one_frame() -> None:
     scene = lab.crowd(run({"A": (5, 99, 1)}, lab.Continuous(blocks=1)))
     assert captions(scene) == ["0 running, 0 waiting, 1 of 1 ended, 0 of 1 blocks"]
     assert scene.dots == ()
-    assert scene.finding == "1 request, 0 tokens in 0 steps"
+    assert scene.finding == "0 of 1 request finished"
+
+
+# What came of it
+
+
+def given_ms(times: dict[str, list[int]], rows: dict[str, Any]) -> Scene:
+    return lab.crowd(lab.given(times, lab.Workload.given(rows)))
+
+
+def test_the_finding_says_who_waited_and_how_long_and_tells_no_rate() -> None:
+    times = {"A": [100, 900], "B": [1500, 1506], "C": [2000, 2006], "D": [2500]}
+    scene = given_ms(times, {"A": (0, 4, 2), "B": (0, 4, 2), "C": (0, 4, 2), "D": (0, 4, 1)})
+    assert scene.finding == (
+        "at least half of the 4 requests waited 1.75 s or longer for the first token; "
+        "the longest gap between two tokens was 800 ms"
+    )
+
+
+def test_one_request_is_no_half_and_one_token_has_no_gap() -> None:
+    scene = given_ms({"A": [70]}, {"A": (0, 4, 1)})
+    assert scene.finding == "1 request waited 70 ms for the first token"
+
+
+def test_who_did_not_finish_is_counted_and_not_forgotten() -> None:
+    rows: dict[str, Any] = {"A": (0, 1, 3), "B": (0, 1, 2), "C": (0, 99, 1)}
+    rows["D"] = {"prompt": 1, "output": 9, "cancel_at": 2}
+    scene = lab.crowd(run(rows, lab.Continuous(blocks=2)))
+    assert scene.finding == (
+        "at least half of the 2 finished requests waited 1 step or longer for the first token; "
+        "the longest gap between two tokens was 1 step; 2 of 4 requests did not finish"
+    )
+
+
+@given(workloads(), policies(), cost_models)
+def test_the_finding_is_true_of_the_ledger(asked: Any, policy: Any, cost: Any) -> None:
+    trace = served(asked, policy, cost)
+    first = [row.ttft for row in lab.latency(trace) if row.status == "finished"]
+    finding = lab.crowd(trace, frames=2).finding
+    if len(first) > 1:
+        wait = percentile(first, 50)
+        assert f"waited {readable(wait, trace.unit)} or longer" in finding
+        assert sum(time >= wait for time in first) >= len(first) / 2
+    assert "tokens/" not in finding
+
+
+def test_thousands_are_told_apart() -> None:
+    work = lab.Workload.given({f"r{i}": (0, 1, 2) for i in range(1200)})
+    trace = lab.simulate(work, lab.Continuous(seats=1100), STEPS)
+    scene = lab.crowd(trace, frames=3)
+    assert scene.conditions.startswith("1,200 requests, continuous batching, 1,100 seats")
+    assert captions(scene)[1:] == [
+        "100 running, 0 waiting, 1,100 of 1,200 ended, 1,100 tokens/step",
+        "0 running, 0 waiting, 1,200 of 1,200 ended, 100 tokens/step",
+    ]
+    assert "1,100" in scene.text()
+    assert "1100" not in scene.text()
 
 
 @pytest.mark.parametrize("frames", [1, MOST_FRAMES + 1])

@@ -50,12 +50,13 @@ B      queue 9.   prefill 16*  decode 14        preempted 6<  recompute 17~  dec
 * prefill, ~ recompute, < has lost its seat, . waits, [ ] a span and how long it lasts, to the \
 right as far as - goes
 
- 0  queue, 9 ms: from the arrival to the start of the first step; counts to E2E, TTFT, queue
- 9  prefill, 16 ms: steps that compute its prompt; counts to E2E, TTFT
-25  decode, 14 ms: steps that compute one token after the other; counts to E2E, TPOT
-39  preempted, 6 ms: without a seat, after having lost it; counts to E2E, TPOT
-45  recompute, 17 ms: steps that compute again what a preemption threw away; counts to E2E, TPOT
-62  decode, 12 ms: steps that compute one token after the other; counts to E2E, TPOT
+ 0  queue, 9 ms: from the arrival to the start of the first step; counts towards E2E, TTFT, queue
+ 9  prefill, 16 ms: steps that compute its prompt; counts towards E2E, TTFT
+25  decode, 14 ms: steps that compute one token after the other; counts towards E2E, TPOT
+39  preempted, 6 ms: without a seat, after having lost it; counts towards E2E, TPOT
+45  recompute, 17 ms: steps that compute again what a preemption threw away; counts towards E2E, \
+TPOT
+62  decode, 12 ms: steps that compute one token after the other; counts towards E2E, TPOT
 
 B: E2E 74 ms = queue 9 + prefill 16 + decode 26 + preempted 6 + recompute 17"""
 
@@ -72,9 +73,9 @@ A     prefill 1*  decode 1      idle 4.
 * prefill, . idle seat (and whose it still is), [ ] a span and how long it lasts, to the right as \
 far as - goes
 
-0  prefill, 1 step: steps that compute its prompt; counts to E2E, TTFT
-1  decode, 1 step: steps that compute one token after the other; counts to E2E, TPOT
-2  A finished; its seat stays idle for 4 steps, which count to no metric
+0  prefill, 1 step: steps that compute its prompt; counts towards E2E, TTFT
+1  decode, 1 step: steps that compute one token after the other; counts towards E2E, TPOT
+2  A finished; its seat stays idle for 4 steps, counted towards no metric
 
 A: E2E 2 steps = prefill 1 + decode 1"""
 
@@ -90,8 +91,8 @@ A     until the first token 100.  between tokens 100.
 
 . waits, [ ] a span and how long it lasts, to the right as far as - goes
 
-  0  until the first token, 100 ms: from the arrival to the first token; counts to E2E, TTFT
-100  between tokens, 100 ms: from the first token to the last; counts to E2E, TPOT
+  0  until the first token, 100 ms: from the arrival to the first token; counts towards E2E, TTFT
+100  between tokens, 100 ms: from the first token to the last; counts towards E2E, TPOT
 
 A: E2E 200 ms = until the first token 100 + between tokens 100"""
 
@@ -127,7 +128,7 @@ def test_who_hung_up_while_decoding_has_a_ttft_and_the_rest_counts_to_nothing() 
     scene = lab.lifeline(trace, "A")
     assert scene.lanes == ("TTFT", "A")
     assert scene.frames[1].caption.endswith("decode, 3 steps: " + SPANS["decode"] + "; "
-        "counts to no metric")  # fmt: skip
+        "counts towards no metric")  # fmt: skip
     assert scene.finding == "A: cancelled after 4 steps = prefill 1 + decode 3"
 
 

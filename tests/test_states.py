@@ -1,5 +1,6 @@
 """The request state machine: golden texts, and the rules that every run keeps."""
 
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -40,18 +41,19 @@ Where is each request, and why?
 3 requests, continuous batching, 2 seats, token budget 8, 3 blocks, equal steps (derived)
 
   1  prefill: A[1] B[1]
-     seated, prefill: A, B
+     seated, prefill: A, B; A and B hold 1 block each
   2  waiting: B C | decode: A[2]
-     prompt done, decodes: A; preempted since blocks ran out, gives up its own: B; \
-arrived, waits: C; more blocks: A 2
+     prompt done, decodes: A; preempted since blocks ran out: B; arrived, waits: C; \
+B gives back 1 block; A holds 2 blocks
   3  waiting: B | prefill: C[1] | decode: A[2]
-     seated, prefill: C; does not fit, and C passes: B
+     seated, prefill: C; does not fit, and C passes: B; C holds 1 block
   4  prefill: B[2] | finished: A C
-     finished: A, C; seated again, computes all anew: B
+     finished: A, C; seated again, computes all anew: B; A gives back 2 blocks; \
+C gives back 1 block; B holds 2 blocks
   5  decode: B[2] | finished: A C
      caught up, decodes on: B
 end  finished: A C B
-     finished: B
+     finished: B; B gives back 2 blocks
 
 [2] carries 2 cache blocks
 
@@ -59,7 +61,7 @@ ends: A step 3, B step 5, C step 3"""
 
 STATIC = """\
   1  prefill: A[1] B[1]
-     seated, prefill: A, B
+     seated, prefill: A, B; A and B hold 1 block each
   2  waiting: C | decode: A[1] B[1]
      prompt done, decodes: A, B; arrived, waits: C
   3  waiting: C | decode: B[1] | idle seat: A[1]
@@ -67,20 +69,21 @@ STATIC = """\
   4  waiting: C | decode: B[1] | idle seat: A[1]
      nobody moves
   5  prefill: C[1] | finished: A B
-     batch over, seat free: A; finished: B; seated, prefill: C
+     batch over, seat free: A; finished: B; seated, prefill: C; A and B give back 1 block each; \
+C holds 1 block
 end  finished: A B C
-     finished: C"""
+     finished: C; C gives back 1 block"""
 
 OVERTAKEN = """\
   1  waiting: B | prefill: A[1]
-     seated, prefill: A; arrived, waits: B
+     seated, prefill: A; arrived, waits: B; A holds 1 block
   2  waiting: C B | decode: A[1] | refused: D
      prompt done, decodes: A; arrived, waits: C; refused (request 'D' may need 26 blocks for 101 \
 positions, and the pool has 10): D; slips back behind C: B
   3  waiting: B | prefill: C[1] | finished: A | refused: D
-     finished: A; seated, prefill: C
+     finished: A; seated, prefill: C; A gives back 1 block; C holds 1 block
 end  finished: A C | cancelled: B | refused: D
-     cancelled (at 3): B; finished: C"""
+     cancelled (at 3): B; finished: C; C gives back 1 block"""
 
 
 def test_a_preemption_empties_the_stack_and_the_prefill_fills_it_again() -> None:
@@ -110,7 +113,7 @@ def test_being_overtaken_is_slipping_back() -> None:
 def test_a_prefill_that_gets_no_blocks_is_stalled() -> None:
     policy = lab.Continuous(seats=2, blocks=3, block_tokens=2, token_budget=4)
     board = lab.request_states(run({"A": (0, 2, 4), "B": (0, 4, 1)}, policy))
-    assert captions(board)[1].endswith("stalled, no blocks or budget left: B; more blocks: A 2")
+    assert captions(board)[1].endswith("stalled, no blocks or budget left: B; A holds 2 blocks")
     assert trays(board, "B")[:4] == ["prefill", "prefill", "prefill", "waiting"]
 
 
@@ -172,6 +175,9 @@ def check(trace: Trace) -> None:
         assert way[-1] == record.status
         for before, after in pairwise([None, *way]):
             assert after == before or after in MOVES.get(before, set())
+    stacks = [{who: place.stack for who, place in f.places.items()} for f in board.frames]
+    for frame, before, now in zip(board.frames, [{}, *stacks], stacks, strict=False):
+        assert told_of_blocks(frame.caption) == changed_blocks(before, now)
     for step, frame in zip(trace.steps(), board.frames, strict=False):
         arrived = {record.id for record in trace.requests if record.arrival <= step.start}
         assert set(frame.places) == arrived
@@ -184,6 +190,22 @@ def check(trace: Trace) -> None:
         )
         if trace.settings["blocks"]:
             assert sum(place.stack for place in frame.places.values()) == step.blocks_used
+
+
+def told_of_blocks(caption: str) -> dict[str, tuple[bool, int]]:
+    """Who gives back (True) how many blocks, or holds how many, as a caption tells it."""
+    found = {}
+    for part in caption.split("; "):
+        if said := re.fullmatch(r"(.+) (gives?|holds?)( back)? (\d+) blocks?( each)?", part):
+            names = re.split(", | and ", said[1])
+            assert (len(names) > 1) == bool(said[5]) == (not said[2].endswith("s"))
+            found.update(dict.fromkeys(names, (bool(said[3]), int(said[4]))))
+    return found
+
+
+def changed_blocks(before: dict[str, int], now: dict[str, int]) -> dict[str, tuple[bool, int]]:
+    changes = {who: (stack, stack - before.get(who, 0)) for who, stack in now.items()}
+    return {who: (by < 0, -by if by < 0 else to) for who, (to, by) in changes.items() if by}
 
 
 def as_request(trace: Trace, who: str) -> Request:

@@ -1,10 +1,12 @@
 """The timeline: golden texts, and rules that hold for the figure of every run."""
 
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
 import pytest
+from drawn_runs import Scripted, ask, served
 
 import lab
 from lab.figures.scene import Scene
@@ -36,12 +38,12 @@ queue   C   C  C   C
 
 * prefill, . idle seat (and whose it still is)
 
-1  prefill and first token: A 1/2, B 1/4; waiting: C
-2  decode: A 2/2, B 2/4; A finished; waiting: C
-3  decode: B 3/4; waiting: C
-4  decode: B 4/4; B finished; waiting: C
-5  prefill and first token: C 1/2
-6  decode: C 2/2; C finished
+1  prefill done: A token 1 of 2, B token 1 of 4; waiting: C
+2  decode: A token 2 of 2, B token 2 of 4; A finished; waiting: C
+3  decode: B token 3 of 4; idle: seat 1 (still A's); waiting: C
+4  decode: B token 4 of 4; B finished; idle: seat 1 (still A's); waiting: C
+5  prefill done: C token 1 of 2; idle: seat 2
+6  decode: C token 2 of 2; C finished; idle: seat 2
 
 ends: A step 2, B step 4, C step 6"""
 
@@ -56,10 +58,10 @@ queue   C   C
 
 * prefill
 
-1  prefill and first token: A 1/2, B 1/4; waiting: C
-2  decode: A 2/2, B 2/4; A finished; waiting: C
-3  prefill and first token: C 1/2; decode: B 3/4
-4  decode: C 2/2, B 4/4; B finished; C finished
+1  prefill done: A token 1 of 2, B token 1 of 4; waiting: C
+2  decode: A token 2 of 2, B token 2 of 4; A finished; waiting: C
+3  prefill done: C token 1 of 2; decode: B token 3 of 4
+4  decode: C token 2 of 2, B token 4 of 4; B finished; C finished
 
 ends: A step 2, B step 4, C step 4"""
 
@@ -98,12 +100,12 @@ seat 2  B*  B
 
 * prefill, . idle seat (and whose it still is)
 
-1  prefill and first token: A 1/4
-2  decode: A 2/4; prefill: B 3 of 10 prompt tokens
-3  decode: A 3/4; prefill: B 6 of 10 prompt tokens
-4  decode: A 4/4; prefill: B 9 of 10 prompt tokens; A finished
-5  prefill and first token: B 1/2
-6  decode: B 2/2; B finished
+1  prefill done: A token 1 of 4; idle: seat 2
+2  decode: A token 2 of 4; prefill: B 3 of 10 prompt tokens
+3  decode: A token 3 of 4; prefill: B 6 of 10 prompt tokens
+4  decode: A token 4 of 4; prefill: B 9 of 10 prompt tokens; A finished
+5  prefill done: B token 1 of 2; idle: seat 1
+6  decode: B token 2 of 2; B finished; idle: seat 1
 
 ends: A step 4, B step 6"""
 
@@ -118,16 +120,16 @@ queue   B                 B
 
 * prefill, ~ recompute, . idle seat (and whose it still is)
 
- 1  prefill and first token: A 1/6; waiting: B
- 2  decode: A 2/6; prefill: B 3 of 4 prompt tokens
- 3  decode: A 3/6; prefill and first token: B 1/6
- 4  decode: A 4/6, B 2/6
- 5  decode: A 5/6, B 3/6
- 6  decode: A 6/6; A finished; B was preempted; waiting: B
- 7  recompute: B 4 of 7 tokens
- 8  recompute: B 4/6
- 9  decode: B 5/6
-10  decode: B 6/6; B finished
+ 1  prefill done: A token 1 of 6; idle: seat 2; waiting: B
+ 2  decode: A token 2 of 6; prefill: B 3 of 4 prompt tokens
+ 3  decode: A token 3 of 6; prefill done: B token 1 of 6
+ 4  decode: A token 4 of 6, B token 2 of 6
+ 5  decode: A token 5 of 6, B token 3 of 6
+ 6  decode: A token 6 of 6; A finished; B was preempted; idle: seat 2; waiting: B
+ 7  recompute: B 4 of 7 tokens; idle: seat 2
+ 8  recompute done: B token 4 of 6; idle: seat 2
+ 9  decode: B token 5 of 6; idle: seat 2
+10  decode: B token 6 of 6; B finished; idle: seat 2
 
 ends: A step 6, B step 10"""
 
@@ -139,11 +141,11 @@ queue               B
 
 * prefill, ~ recompute, . idle seat (and whose it still is)
 
-1  prefill and first token: A 1/4; prefill: B 2 of 4 prompt tokens
-2  decode: A 2/4; stalled: B
-3  decode: A 3/4; stalled: B
-4  decode: A 4/4; A finished; B was preempted; waiting: B
-5  recompute: B 1/1; B finished"""
+1  prefill done: A token 1 of 4; prefill: B 2 of 4 prompt tokens
+2  decode: A token 2 of 4; stalled: B; idle: seat 2 (still B's)
+3  decode: A token 3 of 4; stalled: B; idle: seat 2 (still B's)
+4  decode: A token 4 of 4; A finished; B was preempted; idle: seat 2; waiting: B
+5  recompute done: B token 1 of 1; B finished; idle: seat 2"""
 
 GIVEN_UP = """\
 step    1   2    3  4
@@ -152,10 +154,10 @@ queue   D   D B  B
 
 * prefill
 
-1  prefill and first token: A 1/4; C refused; waiting: D
-2  decode: A 2/4; D cancelled; waiting: D, B
-3  decode: A 3/4; B timed out; waiting: B
-4  decode: A 4/4; A finished
+1  prefill done: A token 1 of 4; C refused; waiting: D
+2  decode: A token 2 of 4; D cancelled; waiting: D, B
+3  decode: A token 3 of 4; B timed out; waiting: B
+4  decode: A token 4 of 4; A finished
 
 ends: A step 4, D cancelled step 2, B timed out step 3, C refused step 1"""
 
@@ -236,6 +238,28 @@ def test_thirds_are_shown_as_thirds() -> None:
     assert scene.finding == "ends: A 1 s"
 
 
+def test_several_tokens_of_one_step_are_told_from_the_first_to_the_last() -> None:
+    model = Scripted(accepts=lambda request_id, start: 2)
+    asked = [ask("A", 2, 5)]
+    trace = served(asked, lab.Continuous(seats=1, draft_tokens=2), model, repeats=False)
+    assert [frame.caption for frame in lab.timeline(trace).frames] == [
+        "prefill done: A token 1 of 5",
+        "decode: A tokens 2 to 4 of 5",
+        "decode: A token 5 of 5; A finished",
+    ]
+
+
+def test_thousands_are_told_apart() -> None:
+    rows = {"A": {"prompt": 1900, "output": 1200, "cancel_at": 2}}
+    trace = run(rows, lab.Continuous(seats=1, token_budget=1800))
+    scene = lab.timeline(trace)
+    assert "token budget 1,800" in scene.conditions
+    assert [frame.caption for frame in scene.frames] == [
+        "prefill: A 1,800 of 1,900 prompt tokens",
+        "prefill done: A token 1 of 1,200; A cancelled",
+    ]
+
+
 def test_title_and_finding_may_be_given() -> None:
     scene = lab.timeline(given_table(), title="Who wins?", finding="B wins.")
     assert (scene.title, scene.finding) == ("Who wins?", "B wins.")
@@ -282,6 +306,14 @@ def many_runs() -> Iterator[Trace]:
 
 
 RUNS = list(many_runs())
+PARTS = (
+    r"(prefill|recompute)( done)?: |decode: ",
+    r"\w+ (finished|cancelled|timed out|refused)$",
+    r"\w+ was preempted$",
+    "stalled: ",
+    "idle: ",
+    "waiting: ",
+)
 
 
 def seats_of(scene: Scene) -> list[str]:
@@ -328,6 +360,37 @@ def test_every_caption_names_who_waits(trace: Trace) -> None:
         assert said == ([f"waiting: {', '.join(waiting)}"] if waiting else [])
         queue = scene.at("queue", step.start)
         assert (queue.label if queue else "") == " ".join(waiting)
+
+
+@pytest.mark.parametrize("trace", RUNS)
+def test_every_caption_names_the_idle_seats_of_its_step_and_whose_they_still_are(
+    trace: Trace,
+) -> None:
+    scene = lab.timeline(trace)
+    for step, frame in zip(trace.steps(), scene.frames, strict=True):
+        busy = {chunk.seat for chunk in step.chunks}
+        owners = {
+            stay.seat: record.id
+            for record in trace.requests
+            for stay in record.stays
+            if stay.first <= step.number < (stay.stop or 0)
+        }
+        idle = [
+            lane + (f" (still {owners[seat]}'s)" if seat in owners else "")
+            for seat, lane in enumerate(seats_of(scene))
+            if seat not in busy
+        ]
+        said = [part for part in frame.caption.split("; ") if part.startswith("idle: ")]
+        assert said == ([f"idle: {', '.join(idle)}"] if idle else [])
+
+
+@pytest.mark.parametrize("trace", RUNS)
+def test_the_parts_of_a_caption_keep_their_order(trace: Trace) -> None:
+    for frame in lab.timeline(trace).frames:
+        parts = frame.caption.split("; ")
+        order = [i for part in parts for i, known in enumerate(PARTS) if re.match(known, part)]
+        assert order == sorted(order)
+        assert len(order) == len(parts)
 
 
 @pytest.mark.parametrize("trace", RUNS)

@@ -10,9 +10,9 @@ from operator import itemgetter
 
 from lab.figures.lifeline import PHASE_ROLES
 from lab.figures.load_chart import Change, load_chart, queued, seated
-from lab.figures.scene import Dots, Frame, Mark, Scene, duration
-from lab.figures.words import conditions, counted, tag
-from lab.ledgers.latency import exact_ratio
+from lab.figures.scene import Dots, Frame, Mark, Scene
+from lab.figures.words import conditions, counted, grouped, readable, tag
+from lab.ledgers.latency import exact_ratio, latency, percentile
 from lab.ledgers.phases import held, phases
 from lab.ledgers.table import show
 from lab.record import Record
@@ -36,7 +36,9 @@ def crowd(trace: Trace, title: str = "", finding: str = "", frames: int = 120) -
 
     The frames stand at `frames` evenly spaced moments from the first arrival to the last event;
     captions count who runs, waits and is done, the tokens since the frame before over the time
-    since then, and the blocks in use. The text form is the load chart. Raises ValueError unless
+    since then, and the blocks in use. Unless another `finding` is given, it says how long the half
+    that waited longest waited for its first token, and how long the longest gap between two tokens
+    was, over the finished requests. The text form is the load chart. Raises ValueError unless
     `frames` lies between 2 and 400.
     """
     if not 2 <= frames <= MOST_FRAMES:
@@ -47,7 +49,7 @@ def crowd(trace: Trace, title: str = "", finding: str = "", frames: int = 120) -
     times = {record.id: trace.token_times(record.id) for record in requests}
     return Scene(
         title=title or "Who runs, who waits, and how fast do tokens come?",
-        finding=finding or _totals(trace, start, sum(map(len, times.values()))),
+        finding=finding or _waits(trace),
         conditions=conditions(trace),
         tag=tag(trace),
         unit=trace.unit,
@@ -105,21 +107,21 @@ def _frames(trace: Trace, moments: list[Time], times: dict[str, list[Time]]) -> 
     counts = [_ended(trace, moments)]
     if trace.starts is not None:
         running = _levels(seated(trace), moments)
-        waiting = (f"{level} waiting" for level in _levels(queued(trace), moments))
+        waiting = (f"{level:,} waiting" for level in _levels(queued(trace), moments))
         blocks = _blocks(trace, moments, running)
-        counts = [[f"{level} running" for level in running], list(waiting), *counts, *blocks]
+        counts = [[f"{level:,} running" for level in running], list(waiting), *counts, *blocks]
     for at, rate, *told in zip(moments, ["", *rates], *counts, strict=True):
         yield Frame(at, show(at), ", ".join([*told, rate] if rate else told))
 
 
 def _rate(tokens: int, time: Time, unit: str) -> str:
     per_unit = exact_ratio(tokens * PER_SECOND.get(unit, 1), time)
-    return f"{show(float(per_unit))} tokens/{'step' if unit == 'step' else 's'}"
+    return f"{grouped(float(per_unit))} tokens/{'step' if unit == 'step' else 's'}"
 
 
 def _ended(trace: Trace, moments: list[Time]) -> list[str]:
     ends = sorted(record.end for record in trace.requests if record.end is not None)
-    return [f"{bisect_right(ends, at)} of {len(trace)} ended" for at in moments]
+    return [f"{bisect_right(ends, at):,} of {len(trace):,} ended" for at in moments]
 
 
 def _levels(changes: list[Change], moments: list[Time]) -> list[int]:
@@ -135,11 +137,27 @@ def _blocks(trace: Trace, moments: list[Time], running: list[int]) -> Iterator[l
         used = [0, *trace.blocks_used()]
         begun = [bisect_right(trace.starts or [], at) for at in moments]
         steps = zip(begun, running, strict=True)
-        yield [f"{used[step] if some else 0} of {total} blocks" for step, some in steps]
+        yield [f"{used[step] if some else 0:,} of {total:,} blocks" for step, some in steps]
 
 
-def _totals(trace: Trace, start: Time, tokens: int) -> str:
-    span = trace.last - start
-    rate = f": {_rate(tokens, span, trace.unit)}" if span > 0 else ""
-    whole = f"{counted(len(trace), 'request')}, {counted(tokens, 'token')}"
-    return f"{whole} in {duration(span, trace.unit)}{rate}"
+# What came of it
+
+
+def _waits(trace: Trace) -> str:
+    """How long it took to the first token and between tokens: of those who finished, as the
+    percentiles of the ledger have it, and how many did not."""
+    ledger = latency(trace)
+    first, gaps = ledger.values("TTFT"), ledger.values("ITL")
+    requests = counted(len(trace), "request")
+    if not first:
+        return f"0 of {requests} finished"
+    all_of = len(first) == len(trace)
+    whose = counted(len(first), "request" if all_of else "finished request")
+    wait = readable(percentile(first, 50), trace.unit)
+    half = f"at least half of the {whose} waited {wait} or longer"
+    told = [f"{half if len(first) > 1 else f'{whose} waited {wait}'} for the first token"]
+    if gaps:
+        told.append(f"the longest gap between two tokens was {readable(max(gaps), trace.unit)}")
+    if not all_of:
+        told.append(f"{grouped(len(trace) - len(first))} of {requests} did not finish")
+    return "; ".join(told)

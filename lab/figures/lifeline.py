@@ -38,7 +38,7 @@ def lifeline(trace: Trace, request_id: str, title: str = "", finding: str = "") 
     without steps has two causes only: until the first token, and between tokens.
 
     There is one frame for each change of cause; its caption says how long the phase lasted and
-    which metrics it counts to. Raises KeyError for a request that the trace does not have.
+    which metrics it counts towards. Raises KeyError for a request that the trace does not have.
     """
     record, row = trace[request_id], latency(trace)[request_id]
     found = phases(record, trace)
@@ -90,14 +90,14 @@ def _frames(
     told = {**SPANS, **DELIVERIES}
     for cause, start, stop in found:
         counts = [m.lane for m in metrics if m.start < stop and start < m.stop]
-        to = f"counts to {', '.join(counts)}" if counts else "counts to no metric"
+        to = f"counts towards {', '.join(counts) or 'no metric'}"
         lasts = duration(stop - start, trace.unit)
         yield Frame(start, show(start), f"{cause}, {lasts}: {told[cause]}; {to}")
     ended = f"{record.id} {record.status or 'has not ended'}"
     reason = f": {record.reason}" if record.reason and record.status != "finished" else ""
     if idle:
         lasts = duration(idle.stop - idle.start, trace.unit)
-        caption = f"{ended}{reason}; its seat stays idle for {lasts}, which count to no metric"
+        caption = f"{ended}{reason}; its seat stays idle for {lasts}, counted towards no metric"
         yield Frame(idle.start, show(idle.start), caption)
     if not found:
         yield Frame(record.arrival, show(record.arrival), f"{ended}{reason}")

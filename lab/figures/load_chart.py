@@ -44,7 +44,7 @@ def load_chart(trace: Trace, width: int = 72) -> str:
     if trace.starts is None:
         del rows["running"], rows["waiting"]
     head = max(len(name) for name in rows)
-    lines = [f"{name.ljust(head)} {_bars(row)} {max(row)}" for name, row in rows.items()]
+    lines = [f"{name.ljust(head)} {_bars(row)} {max(row):,}" for name, row in rows.items()]
     left, right = f"{show(start)} {trace.unit}", f"{show(trace.last)} {trace.unit}"
     return "\n".join([*lines, f"{' ' * head} {left}{right.rjust(width - len(left))}"])
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from lab.figures.board import Board, BoardFrame, Item, Place, Tray
 from lab.figures.timeline import MOST_STEPS, sits
-from lab.figures.words import conditions, ends, step_labels, tag
+from lab.figures.words import conditions, counted, ends, listed, step_labels, tag
 from lab.record import Record, Run
 from lab.request import Time
 from lab.trace import Trace
@@ -48,7 +48,7 @@ def request_states(trace: Trace, title: str = "", finding: str = "") -> Board:
     arrived is not on the board. Each request is an item of the role `request`; its stack is the
     number of cache blocks that it holds in the step: as many as its computed positions fill,
     without a pool as well. Whoever is overtaken slips back in `waiting`. A caption says who moved
-    and why.
+    and why, and who gives back blocks or holds more of them than before.
 
     Raises ValueError for a trace without steps, and for more than 400 of them.
     """
@@ -67,7 +67,8 @@ def request_states(trace: Trace, title: str = "", finding: str = "") -> Board:
         now = dict(_states(trace, step, at))
         places = queue.places(now)
         told = _told(before, now, queue, trace)
-        caption = "; ".join(f"{deed}: {', '.join(who)}" for deed, who in told.items())
+        moves = (f"{deed}: {', '.join(who)}" for deed, who in told.items())
+        caption = "; ".join([*moves, *_blocks(before, now)])
         frames.append(BoardFrame(at, label, caption or "nobody moves", places))
         before = now
     used = {place.tray for frame in frames for place in frame.places.values()}
@@ -163,16 +164,25 @@ def _told(before: _States, now: _States, queue: _Queue, trace: Trace) -> Mapping
     for who, state in now.items():
         if deed := _move(before.get(who), state, trace[who]):
             told[deed].append(who)
-    for who, state in now.items():
-        old = before.get(who)
-        if old is None or old.tray not in SEATED or state.tray not in SEATED:
-            continue
-        if state.stack != old.stack:
-            grows = "more blocks" if state.stack > old.stack else "fewer blocks"
-            told[grows].append(f"{who} {state.stack}")
     for deed, who in _overtaken(before, now, queue):
         told[deed].append(who)
     return told
+
+
+def _blocks(before: _States, now: _States) -> Iterator[str]:
+    """Who gives back how many blocks, and how many they hold who now hold more."""
+    back: dict[int, list[str]] = defaultdict(list)
+    held: dict[int, list[str]] = defaultdict(list)
+    for who, state in now.items():
+        had = before[who].stack if who in before else 0
+        if state.stack < had:
+            back[had - state.stack].append(who)
+        elif state.stack > had:
+            held[state.stack].append(who)
+    for does, those in (("give{} back", back), ("hold{}", held)):
+        for count, names in those.items():
+            ending, each = ("", " each") if len(names) > 1 else ("s", "")
+            yield f"{listed(names)} {does.format(ending)} {counted(count, 'block')}{each}"
 
 
 def _move(old: _State | None, new: _State, record: Record) -> str:
@@ -182,7 +192,7 @@ def _move(old: _State | None, new: _State, record: Record) -> str:
     if new.tray == before:
         return "stalled, no blocks or budget left" if _is_stalled(new) else ""
     if new.tray == "waiting":
-        return "preempted since blocks ran out, gives up its own" if before else "arrived, waits"
+        return "preempted since blocks ran out" if before else "arrived, waits"
     if new.tray == "prefill":
         return "seated again, computes all anew" if new.does == "recompute" else "seated, prefill"
     if new.tray == "decode":

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import chain
 
 from lab.figures.rows import request_rows
 from lab.figures.scene import Frame, Mark, Scene
-from lab.figures.words import conditions, ends, step_labels, tag
+from lab.figures.words import conditions, counted, ends, grouped, step_labels, tag
 from lab.plan import Chunk
-from lab.record import Record, Stay
+from lab.record import Record, Run, Stay
 from lab.trace import Step, Trace
 
 MOST_STEPS = 400
@@ -40,7 +41,7 @@ def _seats(trace: Trace, title: str, finding: str) -> Scene:
     stays = [(stay, record) for record in trace.requests for stay in record.stays]
     num_seats = max((stay.seat for stay, _ in stays), default=-1) + 1
     lanes = [f"seat {seat + 1}" for seat in range(num_seats)]
-    marks = [mark for step in steps for mark in _step_marks(step, num_seats, trace)]
+    marks = [list(_step_marks(step, num_seats, trace)) for step in steps]
     waiting = [[record.id for record in _waiting(trace, step)] for step in steps]
     queue = [
         Mark(f"queue.{step.number}", "queued", "queue", step.start, step.end, " ".join(who))
@@ -48,8 +49,8 @@ def _seats(trace: Trace, title: str, finding: str) -> Scene:
         if who
     ]
     frames = [
-        Frame(step.start, label, _caption(step, who, trace))
-        for step, label, who in zip(steps, step_labels(trace), waiting, strict=True)
+        Frame(step.start, label, _caption(step, seats, who, trace))
+        for step, label, seats, who in zip(steps, step_labels(trace), marks, waiting, strict=True)
     ]
     return Scene(
         title=title or "Who sits where, and who waits?",
@@ -58,7 +59,7 @@ def _seats(trace: Trace, title: str, finding: str) -> Scene:
         tag=tag(trace),
         unit=trace.unit,
         lanes=(*lanes, "queue") if queue else tuple(lanes),
-        marks=(*marks, *queue),
+        marks=(*chain.from_iterable(marks), *queue),
         frames=tuple(frames),
     )
 
@@ -72,7 +73,7 @@ def _step_marks(step: Step, num_seats: int, trace: Trace) -> Iterator[Mark]:
             who = _holder(trace, seat, step.number)
             yield Mark(f"idle.{at}", "idle", lane, step.start, step.end, who or "", who)
             continue
-        who, kind = chunk.request_id, _kind(trace[chunk.request_id], step.number)
+        who, kind = chunk.request_id, _run(trace[chunk.request_id], step.number).kind
         yield Mark(f"{who}.{at}", kind, lane, step.start, step.end, who, who)
 
 
@@ -85,32 +86,28 @@ def _holder(trace: Trace, seat: int, step: int) -> str | None:
     return None
 
 
-def _caption(step: Step, waiting: list[str], trace: Trace) -> str:
-    """What the step did to each request in it, who is done, and who waits for what."""
+def _caption(step: Step, seats: list[Mark], waiting: list[str], trace: Trace) -> str:
+    """What the step did to each request in it, who is done or lost its seat, which seats are idle,
+    and who waits."""
     told: dict[str, list[str]] = defaultdict(list)
     for chunk in step.chunks:
         told[_deed(chunk, trace[chunk.request_id], step.number)].append(
             _progress(chunk, trace[chunk.request_id], step.number)
         )
-    parts = [f"{deed}: {', '.join(who)}" for deed, who in told.items()]
-    for record in trace.requests:
-        if record.end is not None and step.start < record.end <= step.end:
-            parts.append(f"{record.id} {record.status}")
-        for stay in record.stays:
-            if stay.preempted and stay.stop == step.number:
-                parts.append(f"{record.id} was preempted")
-    if stalled := _stalled(trace, step):
-        parts.append(f"stalled: {', '.join(stalled)}")
-    if waiting:
-        parts.append(f"waiting: {', '.join(waiting)}")
+    still = {"stalled": _stalled(trace, step), "idle": _idle(seats), "waiting": waiting}
+    parts = [
+        *(f"{deed}: {', '.join(who)}" for deed, who in told.items()),
+        *_ended(trace, step),
+        *_preempted(trace, step),
+        *(f"{state}: {', '.join(what)}" for state, what in still.items() if what),
+    ]
     return "; ".join(parts)
 
 
 def _deed(chunk: Chunk, record: Record, step: int) -> str:
-    kind = _kind(record, step)
-    if kind == "prefill" and chunk.samples:
-        return "prefill and first token"
-    return "decode" if kind == "decode" else kind
+    """What was computed; a prefill or recompute that brings a token is done with its prompt."""
+    kind = _run(record, step).kind
+    return f"{kind} done" if chunk.samples and kind != "decode" else kind
 
 
 def _progress(chunk: Chunk, record: Record, step: int) -> str:
@@ -118,17 +115,36 @@ def _progress(chunk: Chunk, record: Record, step: int) -> str:
         r.delivered * min(r.count, step + 1 - r.first) for r in record.runs if r.first <= step
     )
     if not chunk.samples:
-        known = (
-            f"{record.prompt_tokens + done} tokens"
-            if done
-            else f"{record.prompt_tokens} prompt tokens"
-        )
-        return f"{record.id} {chunk.stop} of {known}"
-    return f"{record.id} {done}/{record.max_tokens}"
+        known = counted(record.prompt_tokens + done, "token" if done else "prompt token")
+        return f"{record.id} {grouped(chunk.stop)} of {known}"
+    before = done - _run(record, step).delivered
+    which = f"token {done:,}" if done == before + 1 else f"tokens {before + 1:,} to {done:,}"
+    return f"{record.id} {which} of {record.max_tokens:,}"
 
 
-def _kind(record: Record, step: int) -> str:
-    return next(run.kind for run in record.runs if run.first <= step < run.stop)
+def _run(record: Record, step: int) -> Run:
+    return next(run for run in record.runs if run.first <= step < run.stop)
+
+
+def _ended(trace: Trace, step: Step) -> Iterator[str]:
+    for record in trace.requests:
+        if record.end is not None and step.start < record.end <= step.end:
+            yield f"{record.id} {record.status}"
+
+
+def _preempted(trace: Trace, step: Step) -> Iterator[str]:
+    for record in trace.requests:
+        if any(stay.preempted and stay.stop == step.number for stay in record.stays):
+            yield f"{record.id} was preempted"
+
+
+def _idle(seats: list[Mark]) -> list[str]:
+    """The seats for which nothing is computed, and whose they still are."""
+    return [
+        f"{mark.lane} (still {mark.who}'s)" if mark.who else mark.lane
+        for mark in seats
+        if mark.role == "idle"
+    ]
 
 
 def _stalled(trace: Trace, step: Step) -> list[str]:

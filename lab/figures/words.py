@@ -1,10 +1,15 @@
-"""What a figure says about a whole trace: who made it, under which conditions, and how it ended."""
+"""What a figure says about a whole trace: who made it, under which conditions, and how it ended;
+and how counts, lists and durations read in its captions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 from lab.figures.scene import moment
 from lab.ledgers.table import show
-from lab.trace import Trace
+from lab.request import Time
+from lab.trace import PER_SECOND, Trace
 
 
 def ends(trace: Trace) -> str:
@@ -21,25 +26,42 @@ def conditions(trace: Trace) -> str:
     """The inputs of a trace that matter to a reader."""
     settings = trace.settings
     if settings.get("maker") == "given":
-        return f"{len(trace)} requests, every delivery time as the table has it"
-    names = {
-        "policy": "{} batching",
-        "seats": "{} seats",
-        "token_budget": "token budget {}",
-        "blocks": "{} blocks",
-        "cost": "{}",
+        return f"{counted(len(trace), 'request')}, every delivery time as the table has it"
+    names: dict[str, Callable[[Any], str]] = {
+        "policy": lambda name: f"{name.lower()} batching",
+        "seats": lambda seats: counted(seats, "seat"),
+        "token_budget": lambda tokens: f"token budget {grouped(tokens)}",
+        "blocks": lambda blocks: counted(blocks, "block"),
+        "cost": lambda name: name.lower(),
     }
     told = [
-        words.format(str(settings[name]).lower())
-        for name, words in names.items()
-        if settings.get(name) is not None
+        words(settings[name]) for name, words in names.items() if settings.get(name) is not None
     ]
     return ", ".join([counted(len(trace), "request"), *told])
 
 
-def counted(count: int, noun: str) -> str:
-    """A count in words: "1 request", "3 requests"."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+def grouped(number: Time) -> str:
+    """A number as a reader expects it, with its thousands apart: "1.75", "28,929"."""
+    return f"{float(number):,.0f}" if abs(number) >= 1000 else show(number)
+
+
+def counted(count: Time, noun: str) -> str:
+    """A count in words: "1 request", "3 requests", "1,900 tokens"."""
+    return f"{grouped(count)} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in a row: "A, B and C"."""
+    *front, last = names
+    return f"{', '.join(front)} and {last}" if front else last
+
+
+def readable(time: Time, unit: str) -> str:
+    """A duration to three digits, in the unit that reads best: "1.75 s", "6 ms", "1.5 steps"."""
+    if unit == "step":
+        return counted(float(f"{float(time):.3g}"), "step")
+    seconds = float(f"{float(time) / PER_SECOND[unit]:.3g}")
+    return f"{grouped(seconds)} s" if seconds >= 1 else f"{show(seconds * 1000)} ms"
 
 
 def tag(trace: Trace) -> str:

@@ -66,13 +66,15 @@ export function told(hand, played) {
   const all = Object.fromEntries(hand.requests.map(({ id, steps: number }) => [id, number]));
   const deeds = new Map();
   for (const who of seated.filter((id) => id !== null)) {
-    const deed = isNew(hand, before, who) ? "prefill and first token" : "decode";
-    deeds.set(deed, [...(deeds.get(deed) ?? []), `${who} ${all[who] - after[who]}/${all[who]}`]);
+    const deed = isNew(hand, before, who) ? "prefill done" : "decode";
+    deeds.set(deed, [...(deeds.get(deed) ?? []), `${who} token ${all[who] - after[who]} of ${all[who]}`]);
   }
+  const idle = seated.flatMap((who, number) => (who === null ? [seat(number)] : []));
   const waiting = names.filter((id) => before[id] && !seated.includes(id));
   return [...[...deeds].map(([deed, who]) => `${deed}: ${who.join(", ")}`),
     ...names.filter((id) => before[id] && !after[id]).map((id) => `${id} finished`),
     ...preempted(hand, played).map((id) => `${id} was preempted and keeps what it has`),
+    ...(idle.length ? [`idle: ${idle.join(", ")}`] : []),
     ...(waiting.length ? [`waiting: ${waiting.join(", ")}`] : [])].join("; ");
 }
 

@@ -71,9 +71,9 @@ test("a change of seats is no preemption", () => {
 });
 
 test("a step is told in the words of a timeline", () => {
-  assert.equal(told(HAND, TOGETHER.slice(0, 1)), "prefill and first token: B 1/2, A 1/1; A finished");
+  assert.equal(told(HAND, TOGETHER.slice(0, 1)), "prefill done: B token 1 of 2, A token 1 of 1; A finished");
   assert.equal(told(HAND, IN_TURN.slice(0, 2)),
-    "prefill and first token: A 1/1; A finished; B was preempted and keeps what it has; waiting: B");
+    "prefill done: A token 1 of 1; A finished; B was preempted and keeps what it has; idle: seat 2; waiting: B");
 });
 
 test("the scene has a frame a step, and its finding is the account", () => {
