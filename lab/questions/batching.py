@@ -407,8 +407,8 @@ def what_changes(lengths: Lengths, dice: random.Random) -> Question:
         Option(
             "The gaps between the tokens of a running request get shorter.",
             gaps[1] < gaps[0],
-            f"The longest gap is {counted(gaps[0], 'step')} under static batching and "
-            f"{counted(gaps[1], 'step')} under continuous: who sits gets one token a step.",
+            f"In steps, the longest gap is {gaps[0]} under static batching and {gaps[1]} under "
+            "continuous: who sits gets one token a step.",
         ),
     ]
     dice.shuffle(options)

@@ -230,8 +230,8 @@ def reserved_hour(tables: Timetables, price: int, dice: random.Random) -> Questi
         worked=(
             f"Were exactly the drain window paid, the bill would fall from {in_words(drained[0])} "
             f"to {in_words(drained[1])} dollars.",
-            f"The hour is paid either way, {counted(exact(old), 'dollar')} before and "
-            f"{counted(exact(new), 'dollar')} after: the bill stays the same.",
+            f"The hour is paid either way, {in_words(old)} before and {in_words(new)} after, in "
+            "dollars: the bill stays the same.",
         ),
     )
 
