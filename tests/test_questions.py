@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from lab.exercises import VARIANTS, bake, variant
+from lab.ledgers.words import counted, listed
 from lab.questions import BANK, exercises
 from lab.questions.timetables import SLIPS, SOURCE, first_token, wrong_line
-from lab.questions.wording import counted, listed, needs, signed, span
+from lab.questions.wording import needs, signed, span
 from lab.worked_numbers import entry, worked
 
 ROOT = Path(__file__).parents[1]

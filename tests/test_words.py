@@ -6,7 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from lab.figures.words import counted, grouped, listed, readable
+from lab.figures.words import readable
+from lab.ledgers.words import counted, grouped, listed
 
 
 def test_thousands_stand_apart_and_small_numbers_stay_as_they_are() -> None:

@@ -11,10 +11,11 @@ from operator import itemgetter
 from lab.figures.lifeline import PHASE_ROLES
 from lab.figures.load_chart import Change, load_chart, queued, seated
 from lab.figures.scene import Dots, Frame, Mark, Scene
-from lab.figures.words import conditions, counted, grouped, readable, tag
+from lab.figures.words import conditions, readable, tag
 from lab.ledgers.latency import exact_ratio, latency, percentile
 from lab.ledgers.phases import held, phases
 from lab.ledgers.table import show
+from lab.ledgers.words import counted, grouped
 from lab.record import Record
 from lab.request import Time
 from lab.trace import PER_SECOND, Trace

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from lab.figures.board import Board, BoardFrame, Item, Place, Tray
 from lab.figures.timeline import MOST_STEPS, sits
-from lab.figures.words import conditions, counted, ends, listed, step_labels, tag
+from lab.figures.words import conditions, ends, step_labels, tag
+from lab.ledgers.words import counted, listed
 from lab.record import Record, Run
 from lab.request import Time
 from lab.trace import Trace

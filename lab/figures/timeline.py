@@ -9,7 +9,8 @@ from itertools import chain
 
 from lab.figures.rows import request_rows
 from lab.figures.scene import Frame, Mark, Scene
-from lab.figures.words import conditions, counted, ends, grouped, step_labels, tag
+from lab.figures.words import conditions, ends, step_labels, tag
+from lab.ledgers.words import counted, grouped
 from lab.plan import Chunk
 from lab.record import Record, Run, Stay
 from lab.trace import Step, Trace

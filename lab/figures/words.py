@@ -1,13 +1,14 @@
 """What a figure says about a whole trace: who made it, under which conditions, and how it ended;
-and how counts, lists and durations read in its captions."""
+and how durations read in its captions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from lab.figures.scene import moment
 from lab.ledgers.table import show
+from lab.ledgers.words import counted, grouped
 from lab.request import Time
 from lab.trace import PER_SECOND, Trace
 
@@ -38,22 +39,6 @@ def conditions(trace: Trace) -> str:
         words(settings[name]) for name, words in names.items() if settings.get(name) is not None
     ]
     return ", ".join([counted(len(trace), "request"), *told])
-
-
-def grouped(number: Time) -> str:
-    """A number as a reader expects it, with its thousands apart: "1.75", "28,929"."""
-    return f"{float(number):,.0f}" if abs(number) >= 1000 else show(number)
-
-
-def counted(count: Time, noun: str) -> str:
-    """A count in words: "1 request", "3 requests", "1,900 tokens"."""
-    return f"{grouped(count)} {noun}{'' if count == 1 else 's'}"
-
-
-def listed(names: Iterable[str]) -> str:
-    """Names in a row: "A, B and C"."""
-    *front, last = names
-    return f"{', '.join(front)} and {last}" if front else last
 
 
 def readable(time: Time, unit: str) -> str:

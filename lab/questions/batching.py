@@ -31,8 +31,9 @@ from lab.executors.cost_model import CostModel
 from lab.exercises import Exercise, Question, drawn
 from lab.ledgers.latency import latency
 from lab.ledgers.occupancy import occupancy
+from lab.ledgers.words import counted, listed
 from lab.policy import Continuous, Policy, Static
-from lab.questions.wording import counted, listed, needs, span
+from lab.questions.wording import needs, span
 from lab.record import Record
 from lab.run import simulate
 from lab.trace import Trace

@@ -10,6 +10,7 @@ from lab.exercises import Exercise, Question
 from lab.ledgers.latency import exact_ratio, latency
 from lab.ledgers.money import cost
 from lab.ledgers.throughput import throughput
+from lab.ledgers.words import counted
 from lab.questions.timetables import (
     SOURCE,
     Timetables,
@@ -17,7 +18,6 @@ from lab.questions.timetables import (
     both_come,
     draw_timetables,
 )
-from lab.questions.wording import counted
 
 ROUNDED = Fraction(1, 200)
 """A number rounded to three digits is off by at most this share of itself."""

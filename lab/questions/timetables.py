@@ -21,7 +21,8 @@ from lab.answers import (
 )
 from lab.exercises import Exercise, Question
 from lab.ledgers.latency import Latency, exact_ratio, latency
-from lab.questions.wording import counted, listed, signed
+from lab.ledgers.words import counted, listed
+from lab.questions.wording import signed
 from lab.request import Time
 from lab.run import given
 from lab.trace import Trace

@@ -1,20 +1,11 @@
-"""How lists, counts, spans of steps and changes are said in a question."""
+"""How needs, spans of steps and changes are said in a question."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 
-
-def listed(words: Iterable[object]) -> str:
-    """Words in a row: "100, 150 and 200"."""
-    *front, last = map(str, words)
-    return f"{', '.join(front)} and {last}" if front else last
-
-
-def counted(count: int | float | Fraction, noun: str) -> str:
-    """A count and its noun: "1 token", "3 tokens"."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+from lab.ledgers.words import counted, listed
 
 
 def needs(lengths: Mapping[str, int]) -> str:
