@@ -42,7 +42,7 @@ def conditions(trace: Trace) -> str:
 
 def grouped(number: Time) -> str:
     """A number as a reader expects it, with its thousands apart: "1.75", "28,929"."""
-    return f"{float(number):,.0f}" if abs(number) >= 1000 else show(number)
+    return f"{float(number):,.0f}" if abs(float(number)) >= 1000 else show(number)
 
 
 def counted(count: Time, noun: str) -> str:
