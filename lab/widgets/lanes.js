@@ -58,15 +58,14 @@ export function outlines(scene) {
 }
 
 /**
- * What a mark looks like at the origin, `wide` pixels long, with `room` up to what follows in its
- * lane. A token takes no more than `slim` pixels.
+ * What a mark looks like at the origin, `wide` pixels long. A token takes no more than `slim` pixels;
+ * a bracket has its label at its `start`, at its `end` or nowhere, as `labelled` says.
  */
-function paint(mark, wide, room, slim) {
+function paint(mark, wide, slim, labelled) {
   if (mark.role === "span") {
     const nodes = [shape("path", { class: "bracket", d: `M1 26v-7h${Math.max(wide - 2, 2)}v7` })];
-    const needs = mark.label.length * 7.5;
-    if (room === Infinity ? needs < wide : needs < Math.max(room, wide)) nodes.push(shape("text", { class: "words", x: 2, y: 13 }, mark.label));
-    else if (room === Infinity) nodes.push(shape("text", { class: "words end", x: wide, y: 13 }, mark.label));
+    const place = { start: { class: "words", x: 2 }, end: { class: "words end", x: wide } }[labelled];
+    if (place) nodes.push(shape("text", { ...place, y: 13 }, mark.label));
     return nodes;
   }
   if (mark.role === "waiting" || mark.role === "queued") {
@@ -129,18 +128,20 @@ export function lanes(scene, colour, grips) {
       const group = groups.get(mark.id)?.group ?? shape("g");
       const x = at.x(mark.start);
       group.style.transform = `translate(${x}px, ${at.y(mark.lane)}px)`;
-      group.replaceChildren(...paint(mark, (mark.stop - mark.start) * at.scale, mark.role === "span" ? roomOf(mark, x) : 0, slim));
+      const wide = (mark.stop - mark.start) * at.scale;
+      group.replaceChildren(...paint(mark, wide, slim, mark.role === "span" ? labelOf(mark, x, wide) : null));
       groups.set(mark.id, { mark, group });
       body.append(group);
     }
     hold();
   }
 
-  /** Pixels from a mark to the next one of its lane that begins after it, or to the right edge. */
-  function roomOf(mark, x) {
-    const next = scene.marks.filter((other) => other.lane === mark.lane && other.start > mark.start);
-    if (next.length) return at.x(Math.min(...next.map((other) => other.start))) - x;
-    return mark.label.length * 7.5 < at.width - x ? at.width - x : Infinity;
+  /** Where a bracket has room for its label: it may reach to the next bracket of its lane. */
+  function labelOf(mark, x, wide) {
+    const later = scene.marks.filter((other) => other.lane === mark.lane && other.start > mark.start).map((other) => other.start);
+    const room = (later.length ? at.x(Math.min(...later)) : at.width) - x;
+    if (mark.label.length * 7.5 < Math.max(room, wide)) return "start";
+    return later.length ? null : "end";
   }
 
   function ground() {
