@@ -113,7 +113,7 @@ def test_the_reader_and_the_rules_are_drawn_on_one_axis_and_step_together(game: 
     places += ".map(([, box]) => [Math.round(box.x), Math.round(box.width)])"
     assert mine.evaluate_all(places) == continuous.evaluate_all(places)
     game.get_by_label("Restart").click()
-    game.get_by_label("Next step").click()
+    game.get_by_label("Next step", exact=True).click()
     lines = "all => all.map((one) => one.style.transform)"
     present = game.locator(".verdict line.present").evaluate_all(lines)
     assert len(present) == 3
