@@ -40,6 +40,12 @@
     document.head.append(style);
   }
 
+  /** Lets keys and drawing come first. A page in the background has no frames, only time. */
+  const nextFrame = () => new Promise((done) => {
+    setTimeout(done, 100);
+    requestAnimationFrame(() => setTimeout(done));
+  });
+
   for (const view of document.querySelectorAll('script[type="application/vnd.jupyter.widget-view+json"]')) {
     const place = document.createElement("div");
     view.after(place);
@@ -47,7 +53,7 @@
       const model = modelOf(JSON.parse(view.textContent).model_id);
       dress(model.get("_css"));
       const module = await moduleOf(model.get("_esm"));
-      await new Promise((done) => setTimeout(done)); // keys and drawing come first
+      await nextFrame();
       await module.render({ model, el: place });
     } catch (error) {
       place.textContent = `This figure could not start: ${error.message}`;

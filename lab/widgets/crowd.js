@@ -28,7 +28,8 @@ export function crowd(scene) {
   const key = element("p", { className: "key" });
   const node = element("div", { className: "crowd" }, canvas, key);
   const past = element("canvas"), future = element("canvas");
-  let width = 600, height = LOWEST, end = 1, sharp = 1, shown = [0, undefined];
+  let width = 600, height = LOWEST, end = 1, sharp = 1, shown = 0;
+  let near = false, painted = false; // what is out of sight is painted when it comes near
 
   const x = (time) => LEFT + (time * (width - LEFT - 12)) / end;
   const tint = (name) => getComputedStyle(node).getPropertyValue(`--tif-${name}`).trim() || "gray";
@@ -45,8 +46,7 @@ export function crowd(scene) {
     canvas.style.width = `${width}px`;
     canvas.style.height = `${height}px`;
     canvas.setAttribute("aria-label", `${scene.title} ${scene.conditions}`);
-    paint(past, true);
-    paint(future, false);
+    painted = false;
     const roles = new Set(scene.marks.map((mark) => mark.role));
     key.replaceChildren(...Object.keys(NAMES).filter((role) => roles.has(role)).flatMap((role) => {
       const swatch = element("span", { className: "swatch" });
@@ -98,21 +98,43 @@ export function crowd(scene) {
     if (names[1] !== names[0]) pen.fillText(names[1], 2, height - 6, LEFT - 6);
   }
 
-  function show(moment, next) {
-    shown = [moment, next];
+  function show(moment) {
+    shown = moment;
+    if (near) draw();
+    return x(moment);
+  }
+
+  function draw() {
+    if (!painted) {
+      paint(past, true);
+      paint(future, false);
+      painted = true;
+    }
     const pen = canvas.getContext("2d");
-    const now = Math.round(x(moment) * sharp), tall = canvas.height, wide = canvas.width;
+    const now = Math.round(x(shown) * sharp), tall = canvas.height, wide = canvas.width;
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.clearRect(0, 0, wide, tall);
     if (now > 0) pen.drawImage(past, 0, 0, now, tall, 0, 0, now, tall);
     if (now < wide) pen.drawImage(future, now, 0, wide - now, tall, now, 0, wide - now, tall);
     pen.fillStyle = tint("ink");
     pen.fillRect(now, 18 * sharp, 1.5 * sharp, tall);
-    return x(moment);
   }
 
-  const again = new MutationObserver(() => { fit(width, end); show(...shown); });
+  const come = (is) => { near = is; show(shown); };
+  const sight = new IntersectionObserver((seen) => come(seen.at(-1).isIntersecting), { rootMargin: "400px" });
+  sight.observe(node);
+  const print = () => come(true);
+  window.addEventListener("beforeprint", print);
+  const again = new MutationObserver(() => { fit(width, end); show(shown); });
   again.observe(document.documentElement, { attributeFilter: ["data-theme"] });
   again.observe(document.body, { attributeFilter: ["data-jp-theme-light"] });
-  return { node, fit, show, replace(other) { scene = other; }, destroy: () => again.disconnect() };
+  return {
+    node, fit, show,
+    replace(other) { scene = other; },
+    destroy() {
+      again.disconnect();
+      sight.disconnect();
+      window.removeEventListener("beforeprint", print);
+    },
+  };
 }

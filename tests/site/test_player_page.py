@@ -9,12 +9,16 @@ import pytest
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
 
+ALL_DRAWN = """document.querySelectorAll(".tif:not(.tif .tif)").length ===
+    document.querySelectorAll('script[type="application/vnd.jupyter.widget-view+json"]').length"""
+
+
 @pytest.fixture
 def page(browser, address):
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
     page.goto(f"{address}/chapters/02-batching.html")
-    page.wait_for_selector(".tif-player")
+    page.wait_for_function(ALL_DRAWN)
     yield page
     context.close()
 
@@ -133,6 +137,10 @@ def test_a_board_moves_its_items_from_tray_to_tray(page):
 def test_a_crowd_is_a_canvas_cut_at_now(page):
     player = page.locator("#figure-crowd .tif-player")
     canvas = player.locator("canvas").first
+    out_of_sight = canvas.evaluate("node => node.toDataURL()")
+    player.scroll_into_view_if_needed()
+    page.wait_for_timeout(300)  # it is painted when it comes near
+    assert canvas.evaluate("node => node.toDataURL()") != out_of_sight
     at_first = canvas.evaluate("node => node.toDataURL()")
     player.focus()
     page.keyboard.press("End")
