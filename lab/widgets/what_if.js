@@ -94,7 +94,7 @@ function render({ model, el }) {
     ({ scenes }) => { halt.hidden = true; answer(scenes); },
     (error) => {
       halt.hidden = true;
-      status.textContent = `The figure stays as it was: ${error.message}.`;
+      status.textContent = `The figure stays as it was: ${error.message.replace(/\.$/, "")}.`;
     });
 
   /** Take new values, and show what follows from them beside what was there before. */
