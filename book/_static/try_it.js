@@ -58,6 +58,8 @@ function tryIt(cell, number) {
   async function run() {
     busy(true);
     say("Running");
+    result.hidden = true; // what an earlier run said is over
+    result.textContent = "";
     try {
       const { text, error, ms } = await tifPython.run(code.value, say);
       if (saved) saved.hidden = true;

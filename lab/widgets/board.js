@@ -15,7 +15,8 @@ export const fullest = (board, tray) => Math.max(1, ...board.frames.map(({ place
 /** Where trays and their places stand in a window of `width` pixels; full rows go on below. */
 export function shelves(board, width) {
   const narrow = width < 520;
-  const names = Math.max(...board.trays.map(({ name }) => name.length)) * 7.5 + 24;
+  const words = board.trays.map(({ name, capacity, group }) => Math.max(name.length, capacity && group ? `${group}: ${capacity} in all`.length : 0));
+  const names = Math.max(...words) * 7 + 20;
   const left = narrow ? 12 : names;
   const across = Math.max(1, Math.floor((width - left - 8) / STEP));
   const tops = new Map();
@@ -49,8 +50,9 @@ export function board(scene, colour) {
       const y = tops[i], tall = tops[i + 1] - y - 8 - (shelf.narrow && i + 1 < scene.trays.length ? 20 : 0);
       const place = shelf.narrow ? { x: 6, y: y - 6 } : { x: 6, y: y + 28 };
       const words = [shape("text", { class: "soft", ...place }, name)];
-      if (capacity) {
-        const of = group && group !== name ? `${group}: ${capacity}` : `at most ${capacity}`;
+      const first = !group || scene.trays.findIndex((tray) => tray.group === group) === i;
+      if (capacity && first) {
+        const of = group ? `${group}: ${capacity} in all` : `at most ${capacity}`;
         words.push(shelf.narrow ? shape("text", { class: "soft end", x: shelf.width - 6, y: y - 6 }, of)
           : shape("text", { class: "soft", x: 6, y: y + 45 }, of));
       }

@@ -37,7 +37,7 @@ export function crowd(scene) {
   function fit(space, until) {
     end = until;
     width = space;
-    height = TOP + Math.min(TALLEST, Math.max(LOWEST, scene.lanes.length * 3)) + 4;
+    height = TOP + Math.min(TALLEST, Math.max(LOWEST, scene.lanes.length * 2)) + 4;
     sharp = window.devicePixelRatio || 1;
     for (const one of [canvas, past, future]) {
       one.width = Math.round(width * sharp);
