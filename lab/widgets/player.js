@@ -17,6 +17,12 @@ const endOf = (scene) => Math.max(scene.frames.at(-1).at, ...(scene.marks ?? [])
 /** What a scene is called beside another: its title up to the colon, without its question mark. */
 export const nameOf = ({ title }) => title.split(/[:?.]/)[0];
 
+/** What was found in a scene, after the name that its title has before a colon. */
+export function foundIn({ title, finding }) {
+  const [name] = title.split(":");
+  return name === title || finding.startsWith(name) ? finding : `${name}: ${finding}`;
+}
+
 /** The moments at which any of the scenes has a frame, in order. */
 export const momentsOf = (scenes) =>
   [...new Set(scenes.flatMap((scene) => scene.frames.map((frame) => frame.at)))].sort((a, b) => a - b);
@@ -146,7 +152,7 @@ export function player(el, scenes, { step = 0, onStep = () => {}, grips } = {}) 
   function update() {
     const at = moments[step], next = moments[step + 1];
     parts.forEach(({ title, stage, drawn }, i) => {
-      title.textContent = step === last ? scenes[i].finding : scenes[i].title;
+      title.textContent = step === last ? foundIn(scenes[i]) : scenes[i].title;
       const x = drawn.show(at, next);
       if (x < stage.scrollLeft + 80 || x > stage.scrollLeft + stage.clientWidth - 80)
         stage.scrollLeft = x - stage.clientWidth / 2;

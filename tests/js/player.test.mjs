@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { layout, outlines, whenOf } from "../../lab/widgets/lanes.js";
-import { coloursOf, frameAt, momentsOf, toldAt } from "../../lab/widgets/player.js";
+import { coloursOf, foundIn, frameAt, momentsOf, toldAt } from "../../lab/widgets/player.js";
 
 const frame = (at, label = String(at)) => ({ at, label, caption: "" });
 const mark = (who, lane, start, stop, role = "decode") => ({ id: `${who}${lane}${start}`, role, lane, start, stop, label: who, who });
@@ -63,4 +63,10 @@ test("outlines join what a request does in one lane, and leave out waiting and i
   assert.deepEqual(outlines(scene), [{ lane: "seat 1", who: "A", start: 0, stop: 3 }]);
   const idle = { marks: [mark("A", "seat 1", 0, 1, "idle"), mark("A", "seat 1", 1, 1, "token"), { ...mark("A", "seat 1", 0, 1), who: null }] };
   assert.deepEqual(outlines(idle), []);
+});
+
+test("a finding keeps the name that the title has before a colon", () => {
+  assert.equal(foundIn({ title: "Static: who waits?", finding: "half wait" }), "Static: half wait");
+  assert.equal(foundIn({ title: "Static: who waits?", finding: "Static rules" }), "Static rules");
+  assert.equal(foundIn({ title: "Who waits?", finding: "B waits" }), "B waits");
 });
