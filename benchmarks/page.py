@@ -161,8 +161,8 @@ def answers(page: Page, address: str) -> list[Row]:
 
 
 def long_run() -> Trace:
-    """A thousand requests of about 200 output tokens each."""
-    lengths = {"prompt": LogNormal(300, p99=2000), "output": LogNormal(160, p99=700)}
+    """A thousand requests of a little over 200 output tokens each."""
+    lengths = {"prompt": LogNormal(300, p99=2000), "output": LogNormal(170, p99=720)}
     work = Workload.drawn(1000, Poisson(8), **lengths, seed=1)
     policy = Continuous(seats=64, token_budget=1024, blocks=8000)
     return simulate(work, policy, CostModel.affine(0.006, 0.00002, 0.00005))
