@@ -1,12 +1,10 @@
 // Draws trays and the items in them; from frame to frame an item moves from tray to tray.
 
 import { shape } from "./dom.js";
+import { frameAt } from "./frames.js";
 
 const BLOCK = 44, STEP = 52, ROW = 58, CELL = 7;
 const MOST_CELLS = 10; // of a stack that is drawn; a higher one is a number
-
-/** The frame of a board that counts at a moment: the last one that has begun. */
-const frameOf = (board, at) => board.frames.filter((frame) => frame.at <= at).at(-1) ?? board.frames[0];
 
 /** The most items that lie in a tray in any frame. */
 export const fullest = (board, tray) => Math.max(1, ...board.frames.map(({ places }) =>
@@ -69,7 +67,7 @@ export function board(scene, colour) {
   }
 
   function show(moment) {
-    const { places } = frameOf(scene, moment);
+    const { places } = frameAt(scene, moment) ?? scene.frames[0];
     for (const item of scene.items) {
       const group = groups.get(item.id), place = places[item.id];
       group.setAttribute("class", `item ${colour(item.who)}${place ? "" : " away"}`);

@@ -3,6 +3,7 @@
 import { board } from "./board.js";
 import { crowd } from "./crowd.js";
 import { button, element, keepKeys } from "./dom.js";
+import { endOf, foundIn, momentsOf, nameOf, toldAt } from "./frames.js";
 import { lanes } from "./lanes.js";
 import { tagOf } from "./tag.js";
 
@@ -10,25 +11,6 @@ const MANY = 40; // lanes; more are drawn on a canvas
 
 /** Who draws a scene. */
 const stageOf = (scene) => (scene.kind === "board" ? board : scene.lanes.length > MANY ? crowd : lanes);
-
-/** The moment at which all that a scene shows is over. */
-const endOf = (scene) => Math.max(scene.frames.at(-1).at, ...(scene.marks ?? []).map((mark) => mark.stop));
-
-/** What a scene is called beside another: its title up to the colon, without its question mark. */
-export const nameOf = ({ title }) => title.split(/[:?.]/)[0];
-
-/** What was found in a scene, after the name that its title has before a colon. */
-export function foundIn({ title, finding }) {
-  const [name] = title.split(":");
-  return name === title || finding.startsWith(name) ? finding : `${name}: ${finding}`;
-}
-
-/** The moments at which any of the scenes has a frame, in order. */
-export const momentsOf = (scenes) =>
-  [...new Set(scenes.flatMap((scene) => scene.frames.map((frame) => frame.at)))].sort((a, b) => a - b);
-
-/** The frame of a scene that counts at a moment: the last one that has begun. */
-export const frameAt = (scene, at) => scene.frames.filter((frame) => frame.at <= at).at(-1) ?? null;
 
 /**
  * One colour a request, the same in every figure: A to F have their own, others take them in the
@@ -39,14 +21,6 @@ export function coloursOf(scenes) {
   const who = [...new Set(scenes.flatMap((s) => (s.marks ?? s.items).map((m) => m.who)).filter(Boolean))].sort();
   if (who.every((name) => /^[A-F]$/.test(name))) return (name) => (who.includes(name) ? name.toLowerCase() : "none");
   return (name) => (who.length > letters.length ? "a" : letters[who.indexOf(name)] ?? "none");
-}
-
-/** What a scene has to say at a moment: its caption, or that nothing new happens, or that it is over. */
-export function toldAt(scene, at) {
-  const frame = frameAt(scene, at);
-  if (!frame) return "not begun";
-  if (frame.at === at) return frame.caption;
-  return at >= endOf(scene) ? "over" : "nothing new";
 }
 
 /** The frames as a table: what a screen reader reads, and what the Table button shows. */
@@ -69,7 +43,6 @@ function part(scene, colour, grips) {
   const drawn = stageOf(scene)(scene, colour, grips);
   stage.append(drawn.node);
   const words = (now) => conditions.replaceChildren(`${now.conditions} `, tagOf(now.tag));
-  words(scene);
   return { title, stage, drawn, words, box: element("div", {}, title, conditions, stage) };
 }
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
+from math import prod
 from typing import Any, Literal
 
 import traitlets
@@ -120,7 +121,7 @@ def pack(results: Iterable[Sequence[dict[str, Any]]]) -> dict[str, Any]:
             [
                 [
                     [place(item) for item in scene[name]]
-                    if isinstance(scene[name], list | tuple)
+                    if isinstance(scene[name], list)
                     else place(scene[name])
                     for name in fields
                 ]
@@ -133,10 +134,7 @@ def pack(results: Iterable[Sequence[dict[str, Any]]]) -> dict[str, Any]:
 def _bake(function: Scenes, knobs: dict[str, Knob]) -> dict[str, Any]:
     """All results, the last knob turning fastest; nothing where they are too many."""
     spaces = [knob.values for knob in knobs.values()]
-    size = 1
-    for values in spaces:
-        size *= len(values)
-    if size > MOST_BAKED:
+    if prod(map(len, spaces)) > MOST_BAKED:
         return {}
     return pack(plain(function(**dict(zip(knobs, at, strict=True)))) for at in product(*spaces))
 

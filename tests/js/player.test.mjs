@@ -2,8 +2,9 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { foundIn, frameAt, momentsOf, toldAt } from "../../lab/widgets/frames.js";
 import { layout, outlines, whenOf } from "../../lab/widgets/lanes.js";
-import { coloursOf, foundIn, frameAt, momentsOf, toldAt } from "../../lab/widgets/player.js";
+import { coloursOf } from "../../lab/widgets/player.js";
 
 const frame = (at, label = String(at)) => ({ at, label, caption: "" });
 const mark = (who, lane, start, stop, role = "decode") => ({ id: `${who}${lane}${start}`, role, lane, start, stop, label: who, who });
