@@ -52,6 +52,8 @@ _WHERE = {
     "save_perfetto": "lab.perfetto",
     "self_check": "lab.widgets.self_check",
     "simulate": "lab.run",
+    "task": "lab.ledgers.task",
+    "task_lifeline": "lab.figures.lifeline",
     "throughput": "lab.ledgers.throughput",
     "timeline": "lab.figures.timeline",
     "what_if": "lab.widgets.what_if",

@@ -11,6 +11,7 @@ from lab.draws import Uniform as Uniform
 from lab.executors.cost_model import CostModel as CostModel
 from lab.figures.crowd import crowd as crowd
 from lab.figures.lifeline import lifeline as lifeline
+from lab.figures.lifeline import task_lifeline as task_lifeline
 from lab.figures.rows import request_rows as request_rows
 from lab.figures.states import request_states as request_states
 from lab.figures.timeline import timeline as timeline
@@ -23,6 +24,7 @@ from lab.ledgers.occupancy import occupancy as occupancy
 from lab.ledgers.sizes import device as device
 from lab.ledgers.sizes import model as model
 from lab.ledgers.table import compare as compare
+from lab.ledgers.task import task as task
 from lab.ledgers.throughput import throughput as throughput
 from lab.perfetto import save_perfetto as save_perfetto
 from lab.policy import Continuous as Continuous

@@ -51,7 +51,7 @@ ALLOWED = {
     },
     # what a reader may change: a run and its picture, from a few numbers
     "what_ifs": {
-        *("workload", "policy", "run", "executors", "ledgers", "figures"),
+        *("request", "workload", "trace", "policy", "run", "executors", "ledgers", "figures"),
     },
     # what is asked: every answer is computed by what stands above
     "questions": {
