@@ -111,9 +111,9 @@ def task(*parts: tuple[str, Time] | tuple[Trace, str], unit: Unit | None = None)
     call: request A of a trace, from its arrival to its end. A call falls apart into its phases
     (queue, prefill, decode, ...). After a call of 180 ms the database has a share of 40/49.
 
-    `unit` says what to count in where no part is a call ("ms"). ValueError for no part, a negative time, a call
-    that did not finish, and for calls in different units; KeyError for a request that a trace does
-    not have.
+    `unit` says what to count in where no part is a call ("ms"). ValueError for no part, a negative
+    time, a call that did not finish, and for calls in different units; KeyError for a request that
+    a trace does not have.
     """
     if not parts:
         raise ValueError("a task needs at least 1 part, got 0")
