@@ -133,8 +133,8 @@ def break_even(job: Job) -> Question:
         WrongNumber(
             job.side_by_side,
             "taking the job without coordination",
-            "That is how long the job takes if coordination costs nothing. It may cost what is left "
-            f"up to {job.serial}.",
+            "That is how long the job takes if coordination costs nothing. Coordination may use "
+            f"up what is left to {job.serial}.",
         ),
         WrongNumber(
             job.serial,
