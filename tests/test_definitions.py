@@ -23,7 +23,7 @@ def test_a_log_has_the_moments_of_everybody_on_one_clock():
 def test_one_log_gives_as_many_numbers_as_there_are_definitions():
     found = definitions(LOG)
     assert found["TTFT"] == [190 - 70, 200 - 60, 190 - 110]
-    assert found["TPOT"] == [60 / 3, 60 / 4, 180 / 4, 140 / 4, (260 - 200) / 2, 240 - 200]
+    assert found["TPOT"] == [60 / 3, 60 / 4, 180 / 4, 140 / 4, (260 - 200) / 2, 240 - 200, 20]
     assert found["E2E"] == [250 - 70, 260 - 60, 260 - 0]
 
 
@@ -49,7 +49,7 @@ def test_it_is_so_for_every_request_that_finishes(asked: Any, policy: Any, cost:
 
 def test_one_token_has_no_gap_and_no_pause_and_yet_some_definitions_give_a_number():
     alone = definitions(call_log(one_request(outputs=1), "A"))
-    assert alone["TPOT"] == [None, 0, 120, 80, None, None]
+    assert alone["TPOT"] == [None, 0, 120, 80, None, None, None]
 
 
 def test_every_definition_says_what_it_hides_and_no_two_have_one_name():
@@ -57,6 +57,12 @@ def test_every_definition_says_what_it_hides_and_no_two_have_one_name():
     assert all(one.hides for one in all_of)
     assert len({(one.metric, one.name) for one in all_of}) == len(all_of)
     assert all(one.metric == metric for metric, found in DEFINITIONS.items() for one in found)
+
+
+def test_a_burst_is_a_long_pause_or_none_at_all():
+    whole = call_log(one_request(), "A", messages=(1, 3))
+    longest, spread = definitions(whole)["TPOT"][5:]
+    assert (longest, spread) == (60, 20)
 
 
 def test_by_default_a_message_holds_one_token_and_the_network_takes_no_time():

@@ -48,7 +48,7 @@ def test_the_log_stays_where_it_is_whatever_is_measured():
         {m for m in one_log(example_log(), chosen).marks if m.role != "span"}
         for chosen in product(*DEFINITIONS.values())
     ]
-    assert len(drawn) == 3 * 6 * 3
+    assert len(drawn) == 3 * 7 * 3
     assert all(marks == drawn[0] for marks in drawn)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from lab.ledgers.latency import exact_ratio
 from lab.ledgers.table import Shown, Table
@@ -51,7 +52,9 @@ Stretch = tuple[Time, Time]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """A way to measure: a `stretch` of a log, divided `over` so many; `used_by` names who does."""
+    """A way to measure: a `stretch` of a log, divided `over` so many. `used_by` names tools and
+    papers whose definition it is, as read in 2026; some of them read the client's clock where the
+    log here has the server's."""
 
     metric: str
     name: str
@@ -66,10 +69,33 @@ class Definition:
         return exact_ratio(covered[1] - covered[0], count) if covered and count else None
 
 
-def _gap_of_messages(log: CallLog) -> Stretch | None:
-    """The longest pause between two messages."""
-    gaps = list(pairwise(log.messages))
-    return max(gaps, key=lambda gap: gap[1] - gap[0]) if gaps else None
+class Pause(NamedTuple):
+    """From one message to the next one, which brings `tokens`."""
+
+    start: Time
+    stop: Time
+    tokens: int
+
+
+def _pauses(log: CallLog) -> list[Pause]:
+    return [Pause(start, stop, log.received.count(stop)) for start, stop in pairwise(log.messages)]
+
+
+def _longest(log: CallLog) -> Pause | None:
+    return max(_pauses(log), key=lambda pause: pause.stop - pause.start, default=None)
+
+
+def _longest_spread(log: CallLog) -> Pause | None:
+    """The pause that is longest when it is divided by the tokens that end it."""
+    return max(
+        _pauses(log),
+        key=lambda pause: exact_ratio(pause.stop - pause.start, pause.tokens),
+        default=None,
+    )
+
+
+def _stretch(pause: Pause | None) -> Stretch | None:
+    return pause and (pause.start, pause.stop)
 
 
 def _after_first(log: CallLog) -> Stretch:
@@ -83,18 +109,21 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             name="from the server having it to the first token made",
             stretch=lambda log: (log.arrived, log.made[0]),
             hides="the network, both ways",
+            used_by=("vLLM server",),
         ),
         Definition(
             metric="TTFT",
             name="from the client sending it to the first token received",
             stretch=lambda log: (log.sent, log.received[0]),
             hides="which part is the network's and which the server's",
+            used_by=("vLLM bench", "SGLang bench", "AIPerf"),
         ),
         Definition(
             metric="TTFT",
             name="from the first step to the first token made",
             stretch=lambda log: (log.scheduled, log.made[0]),
             hides="the queue, which is where load shows first",
+            used_by=("DistServe, in its definition",),
         ),
     ),
     "TPOT": (
@@ -104,6 +133,13 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             stretch=_after_first,
             over=lambda log: log.num_tokens - 1,
             hides="the longest gap",
+            used_by=(
+                "vLLM bench",
+                "SGLang bench",
+                "MLPerf",
+                "AIPerf, as ITL",
+                "trtllm-bench, as ITL",
+            ),
         ),
         Definition(
             metric="TPOT",
@@ -111,6 +147,7 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             stretch=_after_first,
             over=lambda log: log.num_tokens,
             hides="one gap: short answers look fast",
+            used_by=("llama.cpp, formerly",),
         ),
         Definition(
             metric="TPOT",
@@ -118,6 +155,7 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             stretch=lambda log: (log.arrived, log.made[-1]),
             over=lambda log: log.num_tokens,
             hides="that queue and prefill are in it: short answers look slow",
+            used_by=("GuideLLM", "LLMPerf, as ITL"),
         ),
         Definition(
             metric="TPOT",
@@ -125,6 +163,7 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             stretch=lambda log: (log.scheduled, log.made[-1]),
             over=lambda log: log.num_tokens,
             hides="that the prefill is in it, and the queue is not",
+            used_by=("TGI, as time_per_token",),
         ),
         Definition(
             metric="TPOT",
@@ -132,12 +171,22 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             stretch=lambda log: (log.messages[0], log.messages[-1]),
             over=lambda log: len(log.messages) - 1,
             hides="how many tokens a message brings",
+            used_by=("vLLM bench, mean ITL",),
         ),
         Definition(
             metric="TPOT",
             name="the longest pause between messages",
-            stretch=_gap_of_messages,
+            stretch=lambda log: _stretch(_longest(log)),
             hides="how rare it is",
+            used_by=("vLLM bench, largest ITL", "Sarathi-Serve, as TBT"),
+        ),
+        Definition(
+            metric="TPOT",
+            name="the longest pause, over the tokens that end it",
+            stretch=lambda log: _stretch(_longest_spread(log)),
+            over=lambda log: pause.tokens if (pause := _longest_spread(log)) else 0,
+            hides="that they came at once: bursts look smooth",
+            used_by=("SGLang bench, native, as ITL",),
         ),
     ),
     "E2E": (
@@ -146,12 +195,14 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             name="from the server having it to the last token made",
             stretch=lambda log: (log.arrived, log.made[-1]),
             hides="the network, and what the user waits for elsewhere",
+            used_by=("vLLM server",),
         ),
         Definition(
             metric="E2E",
             name="from the client sending it to the last token received",
             stretch=lambda log: (log.sent, log.received[-1]),
             hides="what the user waits for before and after the call",
+            used_by=("vLLM bench", "AIPerf", "GuideLLM"),
         ),
         Definition(
             metric="E2E",
