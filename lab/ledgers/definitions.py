@@ -123,7 +123,7 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             name="from the first step to the first token made",
             stretch=lambda log: (log.scheduled, log.made[0]),
             hides="the queue, which is where load shows first",
-            used_by=("DistServe, in its definition",),
+            used_by=("DistServe (in its definition)",),
         ),
     ),
     "TPOT": (
@@ -137,8 +137,8 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
                 "vLLM bench",
                 "SGLang bench",
                 "MLPerf",
-                "AIPerf, as ITL",
-                "trtllm-bench, as ITL",
+                "AIPerf (ITL)",
+                "trtllm-bench (ITL)",
             ),
         ),
         Definition(
@@ -147,7 +147,7 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             stretch=_after_first,
             over=lambda log: log.num_tokens,
             hides="one gap: short answers look fast",
-            used_by=("llama.cpp, formerly",),
+            used_by=("llama.cpp, formerly (predicted_per_token_ms)",),
         ),
         Definition(
             metric="TPOT",
@@ -155,7 +155,7 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             stretch=lambda log: (log.arrived, log.made[-1]),
             over=lambda log: log.num_tokens,
             hides="that queue and prefill are in it: short answers look slow",
-            used_by=("GuideLLM", "LLMPerf, as ITL"),
+            used_by=("GuideLLM", "LLMPerf (ITL)"),
         ),
         Definition(
             metric="TPOT",
@@ -163,7 +163,7 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             stretch=lambda log: (log.scheduled, log.made[-1]),
             over=lambda log: log.num_tokens,
             hides="that the prefill is in it, and the queue is not",
-            used_by=("TGI, as time_per_token",),
+            used_by=("TGI (time_per_token)",),
         ),
         Definition(
             metric="TPOT",
@@ -171,14 +171,14 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             stretch=lambda log: (log.messages[0], log.messages[-1]),
             over=lambda log: len(log.messages) - 1,
             hides="how many tokens a message brings",
-            used_by=("vLLM bench, mean ITL",),
+            used_by=("vLLM bench (mean ITL)",),
         ),
         Definition(
             metric="TPOT",
             name="the longest pause between messages",
             stretch=lambda log: _stretch(_longest(log)),
             hides="how rare it is",
-            used_by=("vLLM bench, largest ITL", "Sarathi-Serve, as TBT"),
+            used_by=("vLLM bench (largest ITL)", "Sarathi-Serve (TBT)"),
         ),
         Definition(
             metric="TPOT",
@@ -186,7 +186,7 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             stretch=lambda log: _stretch(_longest_spread(log)),
             over=lambda log: pause.tokens if (pause := _longest_spread(log)) else 0,
             hides="that they came at once: bursts look smooth",
-            used_by=("SGLang bench, native, as ITL",),
+            used_by=("SGLang bench, native (ITL)",),
         ),
     ),
     "E2E": (
@@ -195,7 +195,6 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             name="from the server having it to the last token made",
             stretch=lambda log: (log.arrived, log.made[-1]),
             hides="the network, and what the user waits for elsewhere",
-            used_by=("vLLM server",),
         ),
         Definition(
             metric="E2E",
