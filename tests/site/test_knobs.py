@@ -26,7 +26,8 @@ BEGINS = (
     "the first step starts",
 )
 PAGE = """<!doctype html><html lang="en" data-theme="THEME"><meta charset="utf-8">
-<meta name="viewport" content="width=device-width"><title>Knobs</title><link rel="icon" href="data:,">
+<meta name="viewport" content="width=device-width"><title>Knobs</title>
+<link rel="icon" href="data:,">
 <link rel="stylesheet" href="style.css"><body><main></main><script type="module">
   import widget from "./what_if.js";
   const values = await (await fetch("values.json")).json();
