@@ -27,13 +27,15 @@ ROLES = {
     "token": "{}",
     "idle": "{}.",
     "waiting": "{}.",
+    "elsewhere": "{}@",
     "queued": "{}",
     "arrival": "{}>",
     "end": "{}x",
     "span": "[{}]",
 }
 """What a mark may mean, and how its label is written in the text form. A `span` is a bracket over
-an interval: it measures what stands in another lane and is nothing that happens itself."""
+an interval: it measures what stands in another lane and is nothing that happens itself. With
+`elsewhere` the request is out of the engine: retrieval, a tool, the network, a database works."""
 
 _MEANINGS = {
     "prefill": "* prefill",
@@ -43,6 +45,7 @@ _MEANINGS = {
     "elsewhere": "^ somebody else works: a tool, a network",
     "idle": ". idle seat (and whose it still is)",
     "waiting": ". waits",
+    "elsewhere": "@ somebody else works (a tool, the network)",
     "arrival": "> arrives",
     "end": "x ends without an answer",
     "span": "[ ] a span and how long it lasts, to the right as far as - goes",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from lab.executors.cost_model import CostModel
 from lab.figures.lifeline import task_lifeline
+from lab.figures.one_log import one_log
 from lab.figures.scene import Scene
+from lab.ledgers.definitions import DEFINITIONS, CallLog, call_log
 from lab.ledgers.table import show
 from lab.ledgers.task import task
 from lab.policy import Continuous
@@ -54,3 +56,17 @@ def one_task(queue: Time, prefill: Time, step: Time, database: Time) -> tuple[Sc
             f"{told}; the user waits {show(account.total)} ms.",
         ),
     )
+
+
+def one_log_many_definitions(first_token: int, ttft: int, tpot: int, e2e: int) -> tuple[Scene]:
+    """One call as everybody logs it, and one definition of each metric, by its place in
+    DEFINITIONS. `first_token` is 0 where it needs a step of its own, 1 where the prefill makes it.
+    """
+    chosen = [DEFINITIONS["TTFT"][ttft], DEFINITIONS["TPOT"][tpot], DEFINITIONS["E2E"][e2e]]
+    return (one_log(example_log(own_step=first_token == 0), chosen),)
+
+
+def example_log(own_step: bool = True) -> CallLog:
+    """The call of the chapter as user, client and server note it: a search of 60 ms before it, 10
+    ms of network each way, and the second and the third token in one message."""
+    return call_log(one_request(own_step=own_step), "A", before=60, network=10, messages=(1, 2, 1))
