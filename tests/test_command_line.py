@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab import __main__ as command_line
+from lab.questions import exercises
 from lab.trace_json import load
 
 ROOT = Path(__file__).parents[1]
