@@ -56,7 +56,7 @@ ALLOWED = {
     # what is asked: every answer is computed by what stands above
     "questions": {
         *("request", "workload", "record", "trace", "ledgers", "answers", "exercises"),
-        *("policy", "executors", "run"),
+        *("policy", "executors", "run", "what_ifs"),
     },
     # what moves and answers on a page
     "widgets": {"trace", "figures", "exercises", "questions"},
