@@ -107,7 +107,7 @@ class LatencyLedger(Shown):
     ) -> Table:
         """Means and percentiles of each metric, or of those named, over the finished requests that
         have it, in the trace's unit or in another `unit` of time."""
-        factor = 1 if unit in (None, self.unit) else exact_ratio(*_per_second(unit, self.unit))
+        factor = converted(1, self.unit, unit or self.unit)
         found = {
             name: [value * factor for value in values]
             for name in metrics or METRICS
@@ -185,12 +185,14 @@ def exact_ratio(numerator: Time, denominator: Time) -> Time:
     return ratio.numerator if ratio.denominator == 1 else ratio
 
 
-def _per_second(*units: str | None) -> list[int]:
-    """How many of each unit of time are a second. ValueError for one that is no time."""
-    for unit in units:
-        if unit not in PER_SECOND:
-            raise ValueError(f"unit must be one of {', '.join(PER_SECOND)}, got {unit!r}")
-    return [PER_SECOND[unit] for unit in units if unit is not None]
+def converted(time: Time, unit: str, to: str) -> Time:
+    """A time in another unit: 1.5 s is 1500 ms. ValueError where one of two units is no time."""
+    if unit == to:
+        return time
+    for name in (to, unit):
+        if name not in PER_SECOND:
+            raise ValueError(f"unit must be one of {', '.join(PER_SECOND)}, got {name!r}")
+    return time * exact_ratio(PER_SECOND[to], PER_SECOND[unit])
 
 
 def _latency(record: Record, trace: Trace) -> Latency:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from lab.ledgers.latency import exact_ratio, latency
+from lab.ledgers.latency import converted, exact_ratio, latency
 from lab.ledgers.phases import phases
 from lab.ledgers.table import Shown, Table
 from lab.request import Time
@@ -111,61 +111,69 @@ def task(*parts: tuple[str, Time] | tuple[Trace, str], unit: Unit | None = None)
     call: request A of a trace, from its arrival to its end. A call falls apart into its phases
     (queue, prefill, decode, ...). After a call of 180 ms the database has a share of 40/49.
 
-    `unit` says what to count in where no part is a call ("ms"). ValueError for no part, a negative
-    time, a call that did not finish, and for calls in different units; KeyError for a request that
-    a trace does not have.
+    `unit` is what the task counts in, by default the unit of its first call, or ms; calls in other
+    units of time are converted. ValueError for no part, a negative time, a call that did not
+    finish, and for steps beside times; KeyError for a request that a trace does not have.
     """
     if not parts:
         raise ValueError("a task needs at least 1 part, got 0")
-    units = {first.unit for first, _ in parts if isinstance(first, Trace)}
-    units |= {unit} if unit else (set() if units else {"ms"})
-    if len(units) > 1:
-        raise ValueError(f"a task counts in one unit, got {', '.join(sorted(units))}")
+    units = [first.unit for first, _ in parts if isinstance(first, Trace)]
+    counts_in: Unit = unit or (units[0] if units else "ms")
     found: list[Part] = []
     metrics: list[Measured] = []
     now: Time = 0
     for first, second in parts:
         if isinstance(first, Trace):
-            found += _call(first, str(second), now)
-            metrics += covered(first, str(second), now)
+            call, covers = _call(first, str(second), converted(1, first.unit, counts_in), now)
+            found += call
+            metrics += covers
         else:
             found.append(_elsewhere(first, second, now))
         now = found[-1].stop
-    return Task(tuple(found), (Measured(TASK, 0, now), *metrics), units.pop())
+    return Task(tuple(found), (Measured(TASK, 0, now), *metrics), counts_in)
 
 
-def covered(trace: Trace, request_id: str, begin: Time | None = None) -> list[Measured]:
-    """What E2E, TTFT and TPOT cover of a request, those that it has.
-
-    Times are the trace's own, or shifted so that the request arrives at `begin`.
-    """
+def covered(trace: Trace, request_id: str) -> list[Measured]:
+    """What E2E, TTFT and TPOT cover of a request, those that it has, on the trace's clock."""
     record, row, times = (
         trace[request_id],
         latency(trace)[request_id],
         trace.token_times(request_id),
     )
     here = record.arrival
-    by = 0 if begin is None else begin - here
     found = []
     if row.e2e is not None:
-        found.append(Measured("E2E", here + by, here + row.e2e + by, request_id))
+        found.append(Measured("E2E", here, here + row.e2e, request_id))
     if row.ttft is not None:
-        found.append(Measured("TTFT", here + by, times[0] + by, request_id))
+        found.append(Measured("TTFT", here, times[0], request_id))
     if row.tpot is not None:
-        found.append(Measured("TPOT", times[0] + by, times[-1] + by, request_id, len(row.itl)))
+        found.append(Measured("TPOT", times[0], times[-1], request_id, len(row.itl)))
     return found
 
 
-def _call(trace: Trace, request_id: str, begin: Time) -> list[Part]:
+def _call(
+    trace: Trace, request_id: str, factor: Time, begin: Time
+) -> tuple[list[Part], list[Measured]]:
+    """The phases of a call that begins at `begin`, and what its metrics cover."""
     record = trace[request_id]
     if record.status != "finished":
         raise ValueError(
             f"request {request_id!r} must be finished to be part of a task, "
             f"and it is {record.status or 'not at its end'}"
         )
-    by = begin - record.arrival
-    found = [Part(p.cause, p.start + by, p.stop + by, request_id) for p in phases(record, trace)]
-    return found or [Part("answer", begin, begin, request_id)]
+
+    def moved(moment: Time) -> Time:
+        return begin + (moment - record.arrival) * factor
+
+    parts = [
+        Part(cause, moved(start), moved(stop), request_id)
+        for cause, start, stop in phases(record, trace)
+    ]
+    metrics = [
+        measured._replace(start=moved(measured.start), stop=moved(measured.stop))
+        for measured in covered(trace, request_id)
+    ]
+    return parts or [Part("answer", begin, begin, request_id)], metrics
 
 
 def _elsewhere(name: str, time: Time | str, begin: Time) -> Part:
