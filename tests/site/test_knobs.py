@@ -132,6 +132,9 @@ def test_the_end_of_a_part_is_dragged_in_steps_of_its_knob(page: Any):
     assert page.locator("rect.ghost").count() == 4  # one grew, and three moved
     drag(page, 0, 300)
     assert shown(page) == captions(0, 80, 60, 20)
+    before = page.locator("rect.ghost").first.bounding_box()["width"]
+    now = page.locator(".mark.prefill .box").bounding_box()["width"]
+    assert before == pytest.approx(now, abs=6)  # the queue was 60 when the second drag began
 
 
 def test_a_part_that_is_a_multiple_of_its_knob_follows_the_pointer(page: Any):
