@@ -13,14 +13,14 @@ from lab.worked_numbers import worked
 def job(asked):
     """The parts of the job and its coordination, and the time that the text states for all."""
     text = asked.question.text
-    *parts, serial = numbers(r"take (\d+), (\d+), (\d+) and (\d+) .*?that is (\d+) minutes", text)
+    *parts, serial = numbers(r"take (\d+), (\d+), (\d+) and (\d+) .*?that is (\d+) ms", text)
     assert sum(parts) == serial
-    (coordination,) = numbers(r"takes (\d+) minutes? more", text)
+    (coordination,) = numbers(r"takes (\d+) ms more", text)
     return parts, coordination
 
 
 def on_two_clocks(parts):
-    """When the job ends if two people walk through it, each with a clock, minute by minute."""
+    """When the job ends if two workers walk through it, each with a clock, ms by ms."""
     first, one, other, last = parts
     clocks = [first + one, first + other]
     while clocks[0] != clocks[1]:
@@ -73,8 +73,8 @@ def test_the_first_job_is_that_of_the_source():
     assert job(tie) == (parts, coordination) == (list(SOURCE.parts), SOURCE.coordination)
     worked("intro-parallel-minicheck", {
         "serial": SOURCE.serial,
-        "parallel": SOURCE.side_by_side,
-        "parallel_with_overhead": SOURCE.coordinated,
+        "parallel": SOURCE.parallel,
+        "parallel_with_overhead": SOURCE.wait,
         "slower_than_serial": right_options(guess.question.answer.by) == {"later"},
     })  # fmt: skip
     worked("intro-parallel-minicheck-breakeven", tie.question.answer.value)

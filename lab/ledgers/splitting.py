@@ -20,9 +20,14 @@ class Split(Shown):
     coordination: Time
 
     @property
+    def parts(self) -> tuple[Time, ...]:
+        """All parts in their order."""
+        return (*self.before, *self.together, *self.after)
+
+    @property
     def serial(self) -> Time:
         """All parts one after the other: 2 + 3 + 4 + 1 = 10."""
-        return sum(self.before) + sum(self.together) + sum(self.after)
+        return sum(self.parts)
 
     @property
     def parallel(self) -> Time:

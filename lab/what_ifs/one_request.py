@@ -52,8 +52,8 @@ def one_task(queue: Time, prefill: Time, step: Time, database: Time) -> tuple[Sc
     return (
         task_lifeline(
             account,
-            "Where does the user's time go?",
-            f"{told}; the user waits {show(account.total)} ms.",
+            f"Token steps of {show(step)} ms: where does the user's time go?",
+            f"Token steps of {show(step)} ms: {told}; the user waits {show(account.total)} ms.",
         ),
     )
 

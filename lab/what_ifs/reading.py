@@ -20,8 +20,7 @@ def side_by_side(second: int, third: int, coordination: int) -> tuple[Scene, Sce
 
 
 def _serial(job: Split) -> Scene:
-    parts = (*job.before, *job.together, *job.after)
-    edges = list(pairwise(accumulate(parts, initial=0)))
+    edges = list(pairwise(accumulate(job.parts, initial=0)))
     marks = [
         Mark(f"part {n}", "decode", "one worker", start, stop, f"part {n}: {stop - start}", "A")
         for n, (start, stop) in enumerate(edges, 1)
@@ -33,7 +32,7 @@ def _serial(job: Split) -> Scene:
     return Scene(
         title="One after the other: how long?",
         finding=f"One after the other: {job.serial} ms.",
-        conditions=f"parts of {listed(map(show, parts))} ms",
+        conditions=f"parts of {listed(map(show, job.parts))} ms",
         tag="derived",
         unit="ms",
         lanes=("one worker",),
