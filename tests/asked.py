@@ -27,6 +27,14 @@ def wrong_numbers(answer):
     return {wrong.method: wrong.value for wrong in answer.wrong}
 
 
+def knows(answer, turns):
+    """Whether a number knows these wrong turns and no other, but for those that lead to the same
+    number as it or as another turn does."""
+    known = wrong_numbers(answer)
+    same = {*known.values(), answer.value} == {*turns.values(), answer.value}
+    return same and known.items() <= turns.items()
+
+
 def right_options(choice):
     """The options that are right."""
     return {option.text for option in choice.options if option.right}

@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 from itertools import accumulate, pairwise
 
-from asked import numbers, right_options, variants_of, worked_end, wrong_numbers
+from asked import knows, numbers, right_options, variants_of, worked_end, wrong_numbers
 
 from lab.exercises import bake, variant
 from lab.questions import exercises
@@ -54,13 +54,13 @@ def test_an_answer_has_a_gap_less_than_tokens(asked):
     assert len(times) == count
     gaps = [later - earlier for earlier, later in pairwise(times)]
     assert asked.question.answer.value == len(gaps)
-    assert (
-        wrong_numbers(asked.question.answer).items()
-        <= {
+    assert knows(
+        asked.question.answer,
+        {
             "a gap for every token": count,
             "counting the ends of the answer": count + 1,
             "taking the length of a gap": gaps[0],
-        }.items()
+        },
     )
 
 
@@ -111,13 +111,13 @@ def test_the_first_token_comes_from_the_step_that_the_text_names(asked):
         if own_step
         else "counting a step of its own for the first token"
     )
-    assert (
-        wrong_numbers(answer).items()
-        <= {
+    assert knows(
+        answer,
+        {
             turn: other[0],
             "leaving out the queue": times[0] - queue,
             "waiting for the last token": times[-1],
-        }.items()
+        },
     )
     assert turn in wrong_numbers(answer)
 
@@ -148,15 +148,15 @@ def test_the_tpot_is_the_mean_gap(asked):
     answer = asked.question.answer
     assert begin + answer.value * (tokens - 1) == end
     wrong = wrong_numbers(answer)
-    assert (
-        wrong.items()
-        <= {
+    assert knows(
+        answer,
+        {
             "dividing by the tokens": (end - begin) / tokens,
             "dividing the whole answer by its tokens": (end - arrival) / tokens,
             "beginning at the arrival": (end - arrival) / (tokens - 1),
             "not dividing": end - begin,
             "taking the time to first token": begin - arrival,
-        }.items()
+        },
     )
     assert {"dividing by the tokens", "dividing the whole answer by its tokens"} <= set(wrong)
 
@@ -190,13 +190,11 @@ def test_one_token_has_no_tpot_and_every_number_is_wrong(asked):
 def test_a_metric_sees_what_lies_between_its_two_ends(asked):
     queue, prefill, step, tokens, own_step = stages(asked)
     (database,) = numbers(r"task waits (\d+) ms for a database", asked.question.text)
-    told = re.search(r"one thing changes: (.*), and not (\d+)\.", asked.question.text)
-    new, old = Fraction(re.search(r"\d+", told[1])[0]), Fraction(told[2])
-    before = dict(zip(("waits", "reads", "token's", "database"), (queue, prefill, step, database),
-                      strict=True))  # fmt: skip
-    (cause,) = [word for word in before if word in told[1]]
-    assert before[cause] == old
-    after = {**before, cause: new}
+    told, old = re.search(r"one thing changes: (.*), and not (\d+)\.", asked.question.text).groups()
+    before = {"waits": queue, "reads": prefill, "token's": step, "database": database}
+    (cause,) = [word for word in before if word in told]
+    assert before[cause] == int(old)
+    after = {**before, cause: numbers(r"(\d+) ms", told)[0]}
     old, new = (
         metrics(
             token_times(run["waits"], run["reads"], run["token's"], tokens, own_step),

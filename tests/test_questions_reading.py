@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asked import numbers, right_options, variants_of, worked_end, wrong_numbers
+from asked import knows, numbers, right_options, variants_of, worked_end, wrong_numbers
 
 from lab.exercises import bake
 from lab.questions import exercises
@@ -52,16 +52,16 @@ def test_with_the_coordination_of_the_answer_it_is_a_tie(asked):
     free, serial = on_two_clocks(parts), sum(parts)
     assert free + answer.value == serial
     wrong = wrong_numbers(answer)
-    assert (
-        wrong.items()
-        <= {
+    assert knows(
+        answer,
+        {
             "taking the longer part": max(parts[1:3]),
             "keeping the coordination as it is": coordination,
             "taking the difference that there is now": abs(free + coordination - serial),
             "halving the two parts": sum(parts[1:3]) / 2,
             "taking the job without coordination": free,
             "taking the whole job": serial,
-        }.items()
+        },
     )
     assert coordination != answer.value
     assert "taking the longer part" in wrong

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from asked import numbers, right_options, variants_of, wrong_numbers
+from asked import knows, numbers, right_options, variants_of, wrong_numbers
 
 from lab.exercises import bake, variant
 from lab.questions import exercises
@@ -78,16 +78,16 @@ def test_the_task_takes_as_long_as_all_its_groups(asked):
     total = sum(map(sum, groups))
     assert answer.value == total
     model = prefill[0] + sum(decode)
-    assert (
-        wrong_numbers(answer).items()
-        <= {
+    assert knows(
+        answer,
+        {
             "counting one decode step": total - sum(decode[1:]),
             "stopping at the request": way[0] + model,
             "counting the model alone": model,
             "stopping at the last token": total - checks[0],
             "leaving out network and queue": context[0] + tools[0] + model + checks[0],
             "taking the longest part": max(map(max, groups)),
-        }.items()
+        },
     )
     assert "counting one decode step" in wrong_numbers(answer)
 
@@ -122,15 +122,15 @@ def test_the_mean_falls_and_the_tail_rises(asked):
         Fraction(9, 10) * sorted(times)[8] + Fraction(1, 10) * sorted(times)[9]
         for times in (before, after)
     ]
-    assert (
-        wrong_numbers(answer).items()
-        <= {
+    assert knows(
+        answer,
+        {
             "comparing the means": means[1] - means[0],
             "comparing the longest times": max(after) - max(before),
             "interpolating between neighbours": between[1] - between[0],
             "leaving the values unsorted": after[8] - before[8],
             "taking the new value from the old": old - new,
-        }.items()
+        },
     )
     assert {"comparing the means", "taking the new value from the old"} & set(wrong_numbers(answer))
 
