@@ -225,7 +225,8 @@ def _row(cells: Iterable[str]) -> nodes.row:
     return nodes.row("", *(nodes.entry("", *_paragraphs([cell])) for cell in cells))
 
 
-def _folded(summary: str, inside: Iterable[nodes.Node], kind: str) -> list[nodes.Node]:
+def folded(summary: str, inside: Iterable[nodes.Node], kind: str) -> list[nodes.Node]:
+    """Nodes in a details element of the class `kind`, closed."""
     opening = f'<details class="{kind}"><summary>{summary}</summary>'
     return [
         nodes.raw("", opening, format="html"),
@@ -293,8 +294,8 @@ def _card(exercise: Exercise, chapter: str) -> Iterator[nodes.Node]:
     link["refuri"] = f"{chapter}?seed=0#exercise-{exercise.id}"
     yield nodes.paragraph("", "", link, classes=["asked-in"])
     hints = _list(nodes.enumerated_list(), question.hints)
-    yield from _folded("Hints", [hints], "bank-hints")
+    yield from folded("Hints", [hints], "bank-hints")
     turns = [nodes.rubric("", "Wrong answers, and what to say"), turns_list(wrong)] if wrong else []
     worked = _list(nodes.bullet_list(), question.worked)
     inside = [*right, *turns, nodes.rubric("", "Worked answer"), worked]
-    yield from _folded("Answer", inside, "bank-answer")
+    yield from folded("Answer", inside, "bank-answer")
