@@ -11,9 +11,12 @@ from lab.draws import Uniform as Uniform
 from lab.executors.cost_model import CostModel as CostModel
 from lab.figures.crowd import crowd as crowd
 from lab.figures.lifeline import lifeline as lifeline
+from lab.figures.lifeline import task_lifeline as task_lifeline
 from lab.figures.rows import request_rows as request_rows
 from lab.figures.states import request_states as request_states
 from lab.figures.timeline import timeline as timeline
+from lab.ledgers.definitions import call_log as call_log
+from lab.ledgers.definitions import definitions as definitions
 from lab.ledgers.goodput import Contract as Contract
 from lab.ledgers.goodput import goodput as goodput
 from lab.ledgers.latency import latency as latency
@@ -22,7 +25,9 @@ from lab.ledgers.money import cost as cost
 from lab.ledgers.occupancy import occupancy as occupancy
 from lab.ledgers.sizes import device as device
 from lab.ledgers.sizes import model as model
+from lab.ledgers.splitting import split as split
 from lab.ledgers.table import compare as compare
+from lab.ledgers.task import task as task
 from lab.ledgers.throughput import throughput as throughput
 from lab.perfetto import save_perfetto as save_perfetto
 from lab.policy import Continuous as Continuous

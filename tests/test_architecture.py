@@ -51,12 +51,12 @@ ALLOWED = {
     },
     # what a reader may change: a run and its picture, from a few numbers
     "what_ifs": {
-        *("workload", "policy", "run", "executors", "ledgers", "figures"),
+        *("request", "workload", "trace", "policy", "run", "executors", "ledgers", "figures"),
     },
     # what is asked: every answer is computed by what stands above
     "questions": {
         *("request", "workload", "record", "trace", "ledgers", "answers", "exercises"),
-        *("policy", "executors", "run"),
+        *("policy", "executors", "run", "what_ifs"),
     },
     # what moves and answers on a page
     "widgets": {"trace", "figures", "exercises", "questions"},

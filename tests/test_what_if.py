@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 import lab
-from lab.figures.scene import plain
+from lab.figures.scene import Frame, Mark, Scene, plain
 from lab.what_ifs.batching import long_prompt, two_rules
 from lab.widgets.what_if import pack
 
@@ -89,6 +89,34 @@ def test_the_text_form_holds_the_figure_and_says_what_may_be_changed(widget):
     assert text.endswith("What may be changed: A (1 to 3), B (1 to 4), C (1 to 3)")
 
 
+ORDER = lab.Knob.choice("Who goes first", "first come", "shortest", "longest", value=1)
+
+
+def ordered(order, A):
+    """A figure that says which place of the options it was given."""
+    last = {0: "A", 1: "B", 2: "C"}[order]
+    mark = Mark("A", "decode", "seat 1", 0, A, "A", "A")
+    frames = (Frame(0, "0", f"{last} is last"),)
+    return (Scene("Who?", f"{last} is last.", "3", "given", "ms", ("seat 1",), (mark,), frames),)
+
+
+def test_a_choice_is_the_place_of_an_option():
+    assert (ORDER.value, ORDER.low, ORDER.high, ORDER.step) == (1, 0, 2, 1)
+    assert ORDER.values == [0, 1, 2]
+    assert ORDER.options == ("first come", "shortest", "longest")
+
+
+def test_a_choice_is_baked_and_listed_in_the_text_form():
+    widget = lab.what_if(ordered, order=ORDER, A=lab.Knob(20, 10, 40, 10, unit="ms"))
+    assert len(widget.baked["results"]) == 3 * 4
+    for place, (order, a) in enumerate(product(range(3), (10, 20, 30, 40))):
+        assert unpack(widget.baked, place) == as_json(ordered(order, a))
+    assert widget.scenes[0]["finding"] == "B is last."
+    told = "Who goes first (first come or shortest or longest), A (10 to 40 ms)"
+    assert repr(widget).endswith(f"What may be changed: {told}")
+    assert json.loads(json.dumps(widget.knobs))[0]["options"] == list(ORDER.options)
+
+
 def test_equal_values_stand_in_the_pool_once():
     scene = {"title": "x", "marks": [1, 2, 1]}
     assert pack([[scene], [scene]]) == {
@@ -108,3 +136,20 @@ def test_knobs_have_their_limits():
     sliders = {name: lab.Knob(1, 0, 2, kind="slider") for name in "ABCD"}
     with pytest.raises(ValueError, match="at most 3 sliders, got 4"):
         lab.what_if(two_rules, **sliders)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: lab.Knob.choice("Order", "only"), "at least 2 options, got 1"),
+        (lambda: lab.Knob.choice("Order", "x", "x"), "options must be unique, and 'x' stands"),
+        (lambda: lab.Knob.choice("Order", "x", "y", value=2), r"got 2 not in 0\.\.1"),
+        (
+            lambda: lab.Knob(0, 0, 2, kind="choice", options=("x", "y")),
+            "a choice of 2 options must go from 0 to 1 in steps of 1, got 0 to 2 in steps of 1",
+        ),
+    ],
+)
+def test_a_choice_has_two_or_more_options_and_a_place_for_each(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from lab.figures.scene import Frame, Mark, Scene, duration
 from lab.figures.words import conditions, tag
-from lab.ledgers.latency import SPANS, Latency, latency
+from lab.ledgers.latency import SPANS
 from lab.ledgers.phases import DELIVERIES, Phase, held, phases
 from lab.ledgers.table import show
+from lab.ledgers.task import Measured, Part, Task, covered
 from lab.record import Record
 from lab.request import Time
 from lab.trace import Trace
@@ -40,9 +41,9 @@ def lifeline(trace: Trace, request_id: str, title: str = "", finding: str = "") 
     There is one frame for each change of cause; its caption says how long the phase lasted and
     which metrics it counts towards. Raises KeyError for a request that the trace does not have.
     """
-    record, row = trace[request_id], latency(trace)[request_id]
+    record = trace[request_id]
     found = phases(record, trace)
-    metrics = list(_metrics(row, record, trace, found))
+    metrics = list(_metrics(trace, request_id, found))
     idle = held(record, trace)
     stretches = [*found, idle] if idle else found
     marks = [_mark(number, phase, request_id) for number, phase in enumerate(stretches, 1)]
@@ -59,23 +60,17 @@ def lifeline(trace: Trace, request_id: str, title: str = "", finding: str = "") 
     )
 
 
-def _metrics(row: Latency, record: Record, trace: Trace, found: list[Phase]) -> Iterator[Mark]:
-    times = trace.token_times(row.id)
-    start = record.arrival
-    if row.e2e is not None and record.end is not None:
-        yield _span("E2E", start, record.end, show(row.e2e), row.id)
-    if row.ttft is not None:
-        yield _span("TTFT", start, times[0], show(row.ttft), row.id)
-    if row.tpot is not None:
-        label = f"{len(row.itl)} × {show(row.tpot)}"
-        yield _span("TPOT", times[0], times[-1], label, row.id)
+def _metrics(trace: Trace, request_id: str, found: list[Phase]) -> Iterator[Mark]:
+    yield from (_span(measured, request_id) for measured in covered(trace, request_id))
     if found and found[0].cause == "queue":
-        queue = found[0]
-        yield _span("queue", queue.start, queue.stop, show(queue.stop - queue.start), row.id)
+        yield _span(Measured("queue", found[0].start, found[0].stop), request_id)
 
 
-def _span(name: str, start: Time, stop: Time, length: str, who: str) -> Mark:
-    return Mark(f"{who}.{name}", "span", name, start, stop, f"{name} {length}", who)
+def _span(measured: Measured, who: str | None, number: str = "") -> Mark:
+    """The bracket of a metric, in the lane of its name; a TPOT counts its gaps."""
+    name, start, stop, _, gaps = measured
+    label = f"{name} {'' if gaps is None else f'{gaps} × '}{show(measured.value)}"
+    return Mark(f"{who or ''}.{name}{number}", "span", name, start, stop, label, who)
 
 
 def _mark(number: int, phase: Phase, who: str) -> Mark:
@@ -112,3 +107,59 @@ def _sum(found: list[Phase], record: Record, trace: Trace) -> str:
     name = "E2E" if record.status == "finished" else f"{record.status or 'still there'} after"
     parts = " + ".join(f"{cause} {show(time)}" for cause, time in causes.items())
     return f"{record.id}: {name} {duration(whole, trace.unit)}{parts and f' = {parts}'}"
+
+
+def task_lifeline(task: Task, title: str = "", finding: str = "") -> Scene:
+    """A user's task from its first part to its last, and above it what each metric covers.
+
+    The last lane, `time`, holds a mark for each part, labelled with cause and duration; its id is
+    the cause (`queue`), with a number where the cause comes again. What happens elsewhere, a tool
+    or a network, has the role `elsewhere`. The lanes above hold a `span` for the task, and one for
+    E2E, TTFT and TPOT of each call. There is one frame for each part.
+    """
+    lanes = dict.fromkeys(measured.metric for measured in task.metrics)
+    spans = [_span(m, m.request, f".{n}") for n, m in enumerate(task.metrics)]
+    parts = [part for part in task if part.time]
+    ids = _numbered([part.cause for part in parts])
+    marks = [
+        Mark(
+            id,
+            PHASE_ROLES[part.cause] if part.request else "elsewhere",
+            "time",
+            part.start,
+            part.stop,
+            f"{part.cause} {show(part.time)}",
+            part.request,
+        )
+        for id, part in zip(ids, parts, strict=True)
+    ]
+    sums = " + ".join(f"{part.cause} {show(part.time)}" for part in parts)
+    return Scene(
+        title=title or "Where does the user's time go?",
+        finding=finding or f"The task takes {duration(task.total, task.unit)} = {sums}",
+        conditions="one task, its parts one after the other",
+        tag="derived",
+        unit=task.unit,
+        lanes=(*lanes, "time"),
+        marks=(*spans, *marks),
+        frames=tuple(_task_frames(task, parts)),
+    )
+
+
+def _task_frames(task: Task, parts: list[Part]) -> Iterator[Frame]:
+    told = {**SPANS, **DELIVERIES}
+    for part in parts:
+        means = f": {told[part.cause]}" if part.request else ""
+        counts = f"counts towards {', '.join(task.seen_by(part))}"
+        lasts = duration(part.time, task.unit)
+        yield Frame(part.start, show(part.start), f"{part.cause}, {lasts}{means}; {counts}")
+    if not parts:
+        yield Frame(0, "0", "nothing takes any time")
+
+
+def _numbered(names: list[str]) -> list[str]:
+    """The names, those that come again with a number from 2 on."""
+    return [
+        name if (before := names[:place].count(name)) == 0 else f"{name}.{before + 1}"
+        for place, name in enumerate(names)
+    ]

@@ -26,13 +26,15 @@ ROLES = {
     "token": "{}",
     "idle": "{}.",
     "waiting": "{}.",
+    "elsewhere": "{}@",
     "queued": "{}",
     "arrival": "{}>",
     "end": "{}x",
     "span": "[{}]",
 }
 """What a mark may mean, and how its label is written in the text form. A `span` is a bracket over
-an interval: it measures what stands in another lane and is nothing that happens itself."""
+an interval: it measures what stands in another lane and is nothing that happens itself. With
+`elsewhere` the request is out of the engine: retrieval, a tool, the network, a database works."""
 
 _MEANINGS = {
     "prefill": "* prefill",
@@ -41,6 +43,7 @@ _MEANINGS = {
     "preempted": "< has lost its seat",
     "idle": ". idle seat (and whose it still is)",
     "waiting": ". waits",
+    "elsewhere": "@ other work (a tool, the network, coordination)",
     "arrival": "> arrives",
     "end": "x ends without an answer",
     "span": "[ ] a span and how long it lasts, to the right as far as - goes",

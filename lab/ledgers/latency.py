@@ -82,6 +82,13 @@ class LatencyLedger(Shown):
             (f"... and {more} more requests",) if more else (),
         )
 
+    def where(self, keep: Callable[[Latency], bool]) -> LatencyLedger:
+        """The ledger of some of the requests: `ledger.where(lambda row: row.prompt_tokens > 1000)`.
+
+        A slice of a slice is one too; percentiles are those of the requests that are left.
+        """
+        return LatencyLedger([row for row in self.rows if keep(row)], self.unit)
+
     def values(self, metric: str) -> list[Time]:
         """A metric of every finished request that has it, in order of arrival: "TTFT", "TPOT",
         "ITL" (one value a gap), "E2E" or "queue". Raises ValueError for another name."""
@@ -95,21 +102,22 @@ class LatencyLedger(Shown):
         values = self.values(metric)
         return exact_ratio(sum(values), len(values)) if values else None
 
-    def summary(self, percentiles: Sequence[int] = (50, 90, 99), unit: Unit | None = None) -> Table:
-        """Means and percentiles of each metric over the finished requests that have it, in the
-        trace's unit or in another `unit` of time."""
-        factor = 1 if unit in (None, self.unit) else exact_ratio(*_per_second(unit, self.unit))
-        metrics = {
+    def summary(
+        self, *metrics: str, percentiles: Sequence[int] = (50, 90, 99), unit: Unit | None = None
+    ) -> Table:
+        """Means and percentiles of each metric, or of those named, over the finished requests that
+        have it, in the trace's unit or in another `unit` of time."""
+        factor = converted(1, self.unit, unit or self.unit)
+        found = {
             name: [value * factor for value in values]
-            for name in METRICS
+            for name in metrics or METRICS
             if (values := self.values(name))
         }
         rows = tuple(
-            (name, len(values), *_statistics(values, percentiles))
-            for name, values in metrics.items()
+            (name, len(values), *_statistics(values, percentiles)) for name, values in found.items()
         )
         notes = ["percentiles interpolate linearly between neighbours; ITL is the gap per token"]
-        few = [p for p in percentiles if any(is_small(len(v), p) for v in metrics.values())]
+        few = [p for p in percentiles if any(is_small(len(v), p) for v in found.values())]
         if few:
             notes.append(
                 f"too few values for p{', p'.join(map(str, few))} of some rows: at so small an n "
@@ -177,12 +185,14 @@ def exact_ratio(numerator: Time, denominator: Time) -> Time:
     return ratio.numerator if ratio.denominator == 1 else ratio
 
 
-def _per_second(*units: str | None) -> list[int]:
-    """How many of each unit of time are a second. ValueError for one that is no time."""
-    for unit in units:
-        if unit not in PER_SECOND:
-            raise ValueError(f"unit must be one of {', '.join(PER_SECOND)}, got {unit!r}")
-    return [PER_SECOND[unit] for unit in units if unit is not None]
+def converted(time: Time, unit: str, to: str) -> Time:
+    """A time in another unit: 1.5 s is 1500 ms. ValueError where one of two units is no time."""
+    if unit == to:
+        return time
+    for name in (to, unit):
+        if name not in PER_SECOND:
+            raise ValueError(f"unit must be one of {', '.join(PER_SECOND)}, got {name!r}")
+    return time * exact_ratio(PER_SECOND[to], PER_SECOND[unit])
 
 
 def _latency(record: Record, trace: Trace) -> Latency:

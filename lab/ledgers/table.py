@@ -9,6 +9,8 @@ from html import escape
 from typing import Any
 
 MISSING = "–"
+LONG = 24
+"""Letters from which on the words of a cell may be broken on a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,8 @@ class Table:
         for index, value in enumerate(row):
             head = index == 0 and isinstance(value, str)
             text = escape(show(value))
-            yield f'<th scope="row">{text}</th>' if head else f"<td>{text}</td>"
+            words = ' class="words"' if len(text) > LONG else ""
+            yield f'<th scope="row">{text}</th>' if head else f"<td{words}>{text}</td>"
 
     def _is_words(self, index: int) -> bool:
         return any(isinstance(row[index], str) for row in self.rows)

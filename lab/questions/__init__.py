@@ -6,9 +6,23 @@ from difflib import get_close_matches
 from typing import Any
 
 from lab.exercises import Exercise, variant
-from lab.questions import batching, rates, timetables
+from lab.questions import batching, one_request, rates, reading, timetables, waiting
 
 BANK: dict[int, tuple[Exercise, ...]] = {
+    0: (reading.SIDE_BY_SIDE, reading.BREAK_EVEN),
+    1: (
+        one_request.WARM_UP,
+        one_request.HALVE_THE_STEPS,
+        one_request.FIRST_TOKEN,
+        one_request.PER_TOKEN,
+        one_request.ONE_TOKEN,
+        one_request.WHICH_METRIC_SEES,
+        waiting.DIAGNOSIS,
+        one_request.MOMENTS,
+        waiting.WHOLE_TASK,
+        waiting.MEAN_AND_TAIL,
+        waiting.WORK_MOVED,
+    ),
     2: (
         batching.WARM_UP,
         timetables.WHOSE_ANSWER_IS_LATER,
@@ -25,7 +39,7 @@ BANK: dict[int, tuple[Exercise, ...]] = {
         timetables.FIRST_TOKEN,
         timetables.WRONG_LINE,
         batching.ONE_GO,
-    )
+    ),
 }
 """The exercises of each chapter in the order in which it asks them, which gives their numbers."""
 

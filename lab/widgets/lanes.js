@@ -4,6 +4,8 @@ import { shape } from "./dom.js";
 
 const BOX = 34;
 const SPAN = 30; // the height of a lane that holds brackets only
+const GRIP = 18; // the width that a pointer needs
+const QUIET = ["idle", "waiting", "elsewhere", "queued", "span"]; // what is no work of the engine for a request
 
 /** Past, now or future: what a mark is when the reader stands at a moment. */
 export const whenOf = (mark, at) => (mark.start > at ? "future" : mark.stop > at ? "now" : "past");
@@ -45,17 +47,51 @@ function tightest(scene) {
   return Math.min(...gaps, Infinity);
 }
 
-/** What a scene shows of each request as one outline a lane: from its first mark to its last. */
-export function outlines(scene) {
+/**
+ * What a scene shows of each request as one outline a lane: from its first mark to its last. A lane
+ * with a mark whose id is one of `names`, and no request's name, has an outline for each mark.
+ */
+export function outlines(scene, names = []) {
+  const requests = new Set(scene.marks.map((mark) => mark.who));
+  const apart = new Set(scene.marks.filter(({ id }) => names.includes(id) && !requests.has(id)).map((mark) => mark.lane));
   const found = new Map();
-  for (const mark of scene.marks) {
-    if (!mark.who || mark.start === mark.stop || ["idle", "waiting", "queued", "span"].includes(mark.role)) continue;
-    const key = `${mark.lane} ${mark.who}`;
-    const known = found.get(key) ?? { lane: mark.lane, who: mark.who, start: mark.start, stop: mark.stop };
-    found.set(key, { ...known, start: Math.min(known.start, mark.start), stop: Math.max(known.stop, mark.stop) });
+  for (const { id, role, lane, who, start, stop } of scene.marks) {
+    const alone = apart.has(lane);
+    if (start === stop || (!alone && (!who || QUIET.includes(role)))) continue;
+    const key = `${lane} ${alone ? id : who}`;
+    const known = found.get(key) ?? { lane, who, start, stop, ...(alone && { id }) };
+    found.set(key, { ...known, start: Math.min(known.start, start), stop: Math.max(known.stop, stop) });
   }
   return [...found.values()];
 }
+
+/** The brackets of a scene that stand in a lane of their own. */
+export const brackets = ({ marks }) => marks
+  .filter((mark) => mark.role === "span" && marks.every((other) => other === mark || other.lane !== mark.lane))
+  .map(({ lane, who, start, stop }) => ({ lane, who, start, stop, bracket: true }));
+
+/**
+ * The ends that may be dragged, from left to right: of the last bar of a request, or of the mark with
+ * that id. `each` is how long one unit of the value is on the axis; undefined where nothing is long.
+ */
+export function ends(scene, values) {
+  const bars = outlines(scene, Object.keys(values));
+  return Object.entries(values).flatMap(([name, value]) => {
+    const mine = bars.filter((bar) => (bar.id ?? bar.who) === name).sort((a, b) => a.stop - b.stop);
+    const last = mine.at(-1) ?? scene.marks.find((mark) => mark.id === name);
+    const length = mine.reduce((sum, { start, stop }) => sum + stop - start, 0);
+    return last ? [{ name, lane: last.lane, who: last.who, stop: last.stop, each: length / value || undefined }] : [];
+  }).sort((a, b) => a.stop - b.stop);
+}
+
+/** Places from left to right, moved to the right where they would be nearer than `least`. */
+export function spread(places, least) {
+  let before = -Infinity;
+  return places.map((place) => (before = Math.max(place, before + least)));
+}
+
+/** The line of a bracket, from its left foot at x, y. */
+const bracket = (x, y, wide) => `M${x} ${y}v-7h${Math.max(wide, 2)}v7`;
 
 /**
  * What a mark looks like at the origin, `wide` pixels long. A token takes no more than `slim` pixels;
@@ -63,7 +99,7 @@ export function outlines(scene) {
  */
 function paint(mark, wide, slim, labelled) {
   if (mark.role === "span") {
-    const nodes = [shape("path", { class: "bracket", d: `M1 26v-7h${Math.max(wide - 2, 2)}v7` })];
+    const nodes = [shape("path", { class: "bracket", d: bracket(1, 26, wide - 2) })];
     const place = { start: { class: "words", x: 2 }, end: { class: "words end", x: wide } }[labelled];
     if (place) nodes.push(shape("text", { ...place, y: 13 }, mark.label));
     return nodes;
@@ -93,6 +129,11 @@ function paint(mark, wide, slim, labelled) {
     for (let step = from; step < wide - 3 - tall * 0.35; step += beside ? 7 : 5) path += `M${step} ${BOX}l${tall * 0.35} -${tall}`;
     nodes.push(shape("path", { class: "hatch", d: path }));
   }
+  if (mark.role === "elsewhere") {
+    let path = "";
+    for (let x = fits ? label.length * 7 + 18 : 5; x < wide - 5; x += fits ? 14 : 5) path += `M${x} 5v${BOX - 10}`;
+    nodes.push(shape("path", { class: "stroke", d: path }));
+  }
   if (fits) nodes.push(shape("text", { class: "on", x: 7, y: 22 }, label));
   return nodes;
 }
@@ -100,8 +141,8 @@ function paint(mark, wide, slim, labelled) {
 /**
  * A stage for one scene: `fit(width, end)` lays it out, `show(moment, next)` stands at a moment and
  * returns its place, `replace(scene, ghost)` moves every mark to where another scene has it.
- * `grips` ({ of: () => {who: {value, min, max}}, move(who, value), done() }) lets the ends of bars be
- * dragged.
+ * `grips` ({ of: () => {name: value}, move(name, value), done() }) lets the ends of bars be dragged;
+ * it hears of values between those that may be.
  */
 export function lanes(scene, colour, grips) {
   const svg = shape("svg", { role: "img" });
@@ -162,34 +203,47 @@ export function lanes(scene, colour, grips) {
     back.replaceChildren(...nodes);
     now.setAttribute("y1", 20);
     now.setAttribute("y2", at.height);
-    ghosts.replaceChildren(...before.filter(({ lane }) => scene.lanes.includes(lane)).map(({ lane, who, start, stop }) =>
-      shape("rect", { class: `ghost ${colour(who)}`, x: at.x(start) - 2, y: at.y(lane) - 3,
-        width: (stop - start) * at.scale, height: BOX + 6, rx: 6 })));
+    ghosts.replaceChildren(...before.filter(({ lane }) => scene.lanes.includes(lane)).map(ghostOf));
   }
 
-  /** The grips at the ends of the bars that may be dragged; one that is held stays the same node. */
+  function ghostOf({ lane, who, start, stop, bracket: thin }) {
+    const x = at.x(start), y = at.y(lane), wide = (stop - start) * at.scale;
+    if (thin) return shape("path", { class: `ghost thin ${colour(who)}`, d: bracket(x + 1, y + 29, wide - 2) });
+    return shape("rect", { class: `ghost ${colour(who)}`, x: x - 2, y: y - 3, width: wide, height: BOX + 6, rx: 6 });
+  }
+
+  /** The grips below the ends of the bars that may be dragged; one that is held stays the same node. */
   function hold() {
-    const bars = outlines(scene).sort((a, b) => a.stop - b.stop);
-    for (const who of Object.keys(grips?.of() ?? {})) {
-      const bar = bars.findLast((one) => one.who === who);
-      const grip = held.get(who) ?? gripOf(who);
-      grip.setAttribute("x", at.x(bar.stop) - 11);
-      grip.setAttribute("y", at.y(bar.lane) + 5);
+    if (!grips) return;
+    const found = ends(scene, grips.of());
+    const next = new Map(scene.lanes.map((lane) => {
+      const here = found.filter((end) => end.lane === lane);
+      return [lane, spread(here.map((end) => at.x(end.stop) - 2), GRIP)];
+    }));
+    for (const { grip } of held.values()) grip.style.visibility = "hidden";
+    for (const { name, lane, who, stop, each } of found) {
+      const known = held.get(name) ?? gripOf(name);
+      const x = next.get(lane).shift(), y = at.y(lane) + BOX - 5;
+      known.each = each ?? known.each;
+      known.grip.style.visibility = "";
+      known.grip.setAttribute("class", `grip ${colour(who)}`);
+      known.grip.firstChild.setAttribute("d", `M${at.x(stop) - 2} ${y}L${x + 8} ${y + 7}v9h-16v-9z`);
     }
   }
 
-  function gripOf(who) {
-    const grip = shape("rect", { class: `grip ${colour(who)}`, width: 14, height: BOX - 10, rx: 4 });
+  function gripOf(name) {
+    const grip = shape("g"), known = { grip, each: 1 };
+    grip.append(shape("path"));
     grip.addEventListener("pointerdown", (down) => {
       down.preventDefault();
       grip.setPointerCapture(down.pointerId);
-      const { value, min, max } = grips.of()[who], scale = at.scale;
-      grip.onpointermove = (move) => grips.move(who, Math.min(max, Math.max(min, value + Math.round((move.clientX - down.clientX) / scale))));
+      const value = grips.of()[name], unit = at.scale * known.each;
+      grip.onpointermove = (move) => grips.move(name, value + (move.clientX - down.clientX) / unit);
       grip.onpointerup = grip.onpointercancel = () => { grip.onpointermove = null; grips.done(); };
     });
-    held.set(who, grip);
+    held.set(name, known);
     front.append(grip);
-    return grip;
+    return known;
   }
 
   function show(moment, next) {
@@ -206,8 +260,10 @@ export function lanes(scene, colour, grips) {
   }
 
   function replace(other, ghost) {
-    const now = outlines(other).map((bar) => JSON.stringify(bar));
-    before = ghost ? outlines(ghost).filter((bar) => !now.includes(JSON.stringify(bar))) : [];
+    const names = Object.keys(grips?.of() ?? {});
+    const drawn = (one) => [...outlines(one, names), ...brackets(one)];
+    const now = drawn(other).map((bar) => JSON.stringify(bar));
+    before = ghost ? drawn(ghost).filter((bar) => !now.includes(JSON.stringify(bar))) : [];
     scene = other;
   }
 

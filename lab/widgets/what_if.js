@@ -1,4 +1,4 @@
-// A figure whose inputs can be changed: by the ends of its bars, by buttons, by sliders.
+// A figure whose inputs can be changed: by the ends of its bars, by buttons, sliders and menus.
 
 import { button, element, keepKeys } from "./dom.js";
 import { call, newest, stop } from "./engine.js";
@@ -14,8 +14,65 @@ export const unpack = ({ fields, pool, results }, place) =>
   results[place].map((scene) => Object.fromEntries(fields.map((name, i) =>
     [name, Array.isArray(scene[i]) ? scene[i].map((at) => pool[at]) : pool[scene[i]]])));
 
-const bounded = ({ low, high, step }, value) =>
+/** The value that a knob can take next to this one. */
+export const bounded = ({ low, high, step }, value) =>
   Math.min(high, Math.max(low, low + Math.round((value - low) / step) * step));
+
+/** A knob in words: what it is set to, with its unit, or the option that is chosen. */
+export const told = ({ name, label, unit, options }, value) =>
+  (options.length ? `${label}: ${options[value]}.` : `${label || name} ${value} ${unit}`.trimEnd() + ".");
+
+/** What a knob is called on the page. */
+const nameOf = (knob) => knob.label || `${knob.name} needs`;
+const output = (knob) => element("span", { textContent: knob.value });
+
+/** The three controls: each is a node, and `put(value)` that shows a value there. */
+function slider(knob, set) {
+  const shown = output(knob), name = nameOf(knob);
+  const range = element("input", { type: "range", min: knob.low, max: knob.high, step: knob.step });
+  range.setAttribute("aria-label", name);
+  range.addEventListener("input", () => set(Number(range.value)));
+  return {
+    node: element("div", { className: "knob" },
+      element("span", { className: "value" }, `${name}: `, shown, ` ${knob.unit}`), range),
+    put(value) {
+      shown.textContent = value;
+      range.value = value;
+      range.setAttribute("aria-valuetext", `${value} ${knob.unit}`);
+    },
+  };
+}
+
+function menu(knob, set) {
+  const select = element("select", {}, ...knob.options.map((textContent, value) => element("option", { value, textContent })));
+  select.addEventListener("change", () => set(Number(select.value)));
+  return {
+    node: element("label", { className: "knob" }, element("span", { textContent: nameOf(knob) }), select),
+    put(value) { select.value = value; },
+  };
+}
+
+function buttons(knob, set) {
+  const shown = output(knob), name = nameOf(knob);
+  let now = knob.value;
+  const less = button("−", `${name}: less`, () => set(now - knob.step));
+  const more = button("+", `${name}: more`, () => set(now + knob.step));
+  const node = element("div", { className: "knob" }, `${name} `, less,
+    element("span", { className: "value" }, shown, ` ${knob.unit}`), more);
+  node.setAttribute("role", "group");
+  node.setAttribute("aria-label", name);
+  return {
+    node,
+    put(value) {
+      now = value;
+      shown.textContent = value;
+      less.setAttribute("aria-disabled", value <= knob.low);
+      more.setAttribute("aria-disabled", value >= knob.high);
+    },
+  };
+}
+
+const CONTROLS = { slider, choice: menu, bar: buttons, count: buttons };
 
 function render({ model, el }) {
   const knobs = model.get("knobs"), first = model.get("scenes"), baked = model.get("baked");
@@ -24,15 +81,17 @@ function render({ model, el }) {
 
   const status = element("p", { className: "status soft" });
   status.setAttribute("role", "status");
-  const outputs = {};
-  const rows = knobs.map((knob) => row(knob));
+  const set = (knob, value) => change({ ...values, [knob.name]: bounded(knob, value) });
+  const controls = knobs.map((knob) => CONTROLS[knob.kind](knob, (value) => set(knob, value)));
+  const put = () => knobs.forEach(({ name }, i) => controls[i].put(values[name]));
+  put();
   const reset = button("As in the book", "As in the book: set everything back", () => change(start));
   const halt = button("Stop", "Stop computing", () => { stop(); halt.hidden = true; });
   halt.hidden = true;
   const figure = element("div");
   const root = element("div", { className: "tif tif-what-if" },
     element("p", { className: "title", textContent: "What if?" }),
-    element("div", { className: "knobs" }, ...rows, reset, halt), status, figure);
+    element("div", { className: "knobs" }, ...controls.map(({ node }) => node), reset, halt), status, figure);
   keepKeys(root);
   root.setAttribute("role", "group");
   root.setAttribute("aria-label", "A figure that you can change");
@@ -41,48 +100,15 @@ function render({ model, el }) {
   const bars = knobs.filter((knob) => knob.kind === "bar");
   const playing = player(figure, first, {
     grips: bars.length ? {
-      of: () => Object.fromEntries(bars.map(({ name, low, high }) => [name, { value: values[name], min: low, max: high }])),
+      of: () => Object.fromEntries(bars.map(({ name }) => [name, values[name]])),
       move(name, value) {
         held ??= shown;
-        if (values[name] !== value) change({ ...values, [name]: value });
+        const knob = bars.find((bar) => bar.name === name);
+        if (values[name] !== bounded(knob, value)) set(knob, value);
       },
       done() { held = null; },
     } : undefined,
   });
-
-  function row(knob) {
-    const name = knob.label || `${knob.name} needs`;
-    const output = element("span", { textContent: knob.value });
-    const group = element("div", { className: "knob" });
-    const words = element("span", { textContent: knob.kind === "slider" ? `${name}: ` : `${name} ` });
-    const unit = element("span", { textContent: ` ${knob.unit}` });
-    const set = (value) => change({ ...values, [knob.name]: bounded(knob, value) });
-    if (knob.kind === "slider") {
-      const slider = element("input", { type: "range", min: knob.low, max: knob.high, step: knob.step, value: knob.value });
-      slider.setAttribute("aria-label", name);
-      slider.setAttribute("aria-valuetext", `${knob.value} ${knob.unit}`);
-      slider.addEventListener("input", () => set(Number(slider.value)));
-      group.append(element("span", { className: "value" }, words, output, unit), slider);
-      outputs[knob.name] = (value) => {
-        output.textContent = value;
-        slider.value = value;
-        slider.setAttribute("aria-valuetext", `${value} ${knob.unit}`);
-      };
-    } else {
-      group.setAttribute("role", "group");
-      group.setAttribute("aria-label", name);
-      const less = button("−", `${name}: less`, () => set(values[knob.name] - knob.step));
-      const more = button("+", `${name}: more`, () => set(values[knob.name] + knob.step));
-      group.append(words, less, element("span", { className: "value" }, output, unit), more);
-      outputs[knob.name] = (value) => {
-        output.textContent = value;
-        less.setAttribute("aria-disabled", value <= knob.low);
-        more.setAttribute("aria-disabled", value >= knob.high);
-      };
-      outputs[knob.name](knob.value);
-    }
-    return group;
-  }
 
   const ask = newest(
     (wanted) => {
@@ -100,7 +126,7 @@ function render({ model, el }) {
   /** Take new values, and show what follows from them beside what was there before. */
   function change(wanted) {
     values = { ...wanted };
-    for (const [name, put] of Object.entries(outputs)) put(values[name]);
+    put();
     if (placeOf(knobs, values) === placeOf(knobs, start)) answer(first);
     else if (baked.results) answer(unpack(baked, placeOf(knobs, values)));
     else ask(values);
@@ -110,8 +136,8 @@ function render({ model, el }) {
     shown = scenes;
     playing.show(scenes, ghosts);
     playing.go(Infinity);
-    const told = [...knobs.map(({ name, unit }) => `${name} ${values[name]} ${unit}.`), ...scenes.map((scene) => scene.finding)];
-    status.replaceChildren(element("span", { className: "unseen", textContent: `${told.join(" ")} ` }), "Outlined: what was there before.");
+    const words = [...knobs.map((knob) => told(knob, values[knob.name])), ...scenes.map((scene) => scene.finding)];
+    status.replaceChildren(element("span", { className: "unseen", textContent: `${words.join(" ")} ` }), "Outlined: what was there before.");
   }
   return () => playing.destroy();
 }

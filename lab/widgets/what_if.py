@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import traitlets
 
-from lab.figures.scene import Scene, plain
+from lab.figures.scene import Scene, check_unique, plain
 from lab.widgets.answering import Answering
 from lab.widgets.modules import module, style
 
@@ -24,8 +24,9 @@ MOST_BAKED = 1000
 class Knob:
     """A number that a reader may change: `value` at first, from `low` to `high` in `step`s.
 
-    A "bar" is the length of a request's bars in the figure: their end can be dragged. A "count"
-    has the buttons − and +, a "slider" is for what is continuous.
+    A "bar" is the length of a request's bars in the figure, or of the mark with this id: their
+    end can be dragged. A "count" has the buttons − and +, a "slider" is for what is continuous. A
+    "choice" is the place of one of `options`, from 0 on: write `Knob.choice`.
     """
 
     value: float
@@ -34,7 +35,8 @@ class Knob:
     step: float = 1
     label: str = ""
     unit: str = ""
-    kind: Literal["bar", "count", "slider"] = "bar"
+    kind: Literal["bar", "count", "slider", "choice"] = "bar"
+    options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.step <= 0:
@@ -43,6 +45,24 @@ class Knob:
             raise ValueError(
                 f"value must be from low to high, got {self.value} not in {self.low}..{self.high}"
             )
+        places = (0, len(self.options) - 1, 1)
+        if self.kind == "choice" and (self.low, self.high, self.step) != places:
+            raise ValueError(
+                f"a choice of {len(self.options)} options must go from 0 to {places[1]} in steps "
+                f"of 1, got {self.low} to {self.high} in steps of {self.step}"
+            )
+
+    @classmethod
+    def choice(cls, label: str, *options: str, value: int = 0) -> Knob:
+        """One of several ways, as a menu: `Knob.choice("Order", "first come", "shortest")`.
+
+        The function of the what-if is given the place of the option: 0, 1, ... Raises ValueError
+        for fewer than 2 options, for one that stands twice, and for a `value` that is no place.
+        """
+        if len(options) < 2:
+            raise ValueError(f"a choice needs at least 2 options, got {len(options)}")
+        check_unique("options", options)
+        return cls(value, 0, len(options) - 1, 1, label, kind="choice", options=options)
 
     @property
     def values(self) -> list[float]:
@@ -140,9 +160,13 @@ def _bake(function: Scenes, knobs: dict[str, Knob]) -> dict[str, Any]:
 
 
 def _in_words(scenes: Sequence[Scene], knobs: dict[str, Knob]) -> str:
-    changes = [
-        f"{knob.label or name} ({f'{knob.low:g} to {knob.high:g} {knob.unit}'.rstrip()})"
-        for name, knob in knobs.items()
-    ]
+    changes = [f"{knob.label or name} ({_range(knob)})" for name, knob in knobs.items()]
     told = f"What may be changed: {', '.join(changes)}"
     return "\n\n".join([*(scene.text() for scene in scenes), told])
+
+
+def _range(knob: Knob) -> str:
+    """What a knob may become: "1 to 6 steps", "first come or shortest"."""
+    if knob.kind == "choice":
+        return " or ".join(knob.options)
+    return f"{knob.low:g} to {knob.high:g} {knob.unit}".rstrip()

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { foundIn, frameAt, momentsOf, toldAt } from "../../lab/widgets/frames.js";
-import { layout, outlines, whenOf } from "../../lab/widgets/lanes.js";
+import { brackets, ends, layout, outlines, spread, whenOf } from "../../lab/widgets/lanes.js";
 import { coloursOf } from "../../lab/widgets/player.js";
 
 const frame = (at, label = String(at)) => ({ at, label, caption: "" });
@@ -64,6 +64,40 @@ test("outlines join what a request does in one lane, and leave out waiting and i
   assert.deepEqual(outlines(scene), [{ lane: "seat 1", who: "A", start: 0, stop: 3 }]);
   const idle = { marks: [mark("A", "seat 1", 0, 1, "idle"), mark("A", "seat 1", 1, 1, "token"), { ...mark("A", "seat 1", 0, 1), who: null }] };
   assert.deepEqual(outlines(idle), []);
+});
+
+const part = (id, start, stop, role = "decode", lane = "A") => ({ id, role, lane, start, stop, label: id, who: "A" });
+const life = { marks: [part("TTFT", 0, 100, "span", "TTFT"), part("queue", 0, 40, "waiting"), part("prefill", 40, 100, "prefill"),
+  part("step", 100, 180), part("database", 180, 980, "elsewhere")] };
+
+test("a lane with a part that is dragged has an outline for each of its parts", () => {
+  assert.deepEqual(outlines(life), [{ lane: "A", who: "A", start: 40, stop: 180 }]);
+  const names = ["queue", "prefill", "step", "database"];
+  assert.deepEqual(outlines(life, ["step"]).map((one) => [one.id, one.stop]), names.map((id, i) => [id, [40, 100, 180, 980][i]]));
+  const asked = { marks: [...life.marks, { ...part("x", 0, 1), who: "step", lane: "other" }] };
+  assert.equal(outlines(asked, ["step"]).length, 2); // a request is called so, and it goes first
+});
+
+test("brackets leave an outline where they are alone in their lane", () => {
+  assert.deepEqual(brackets(life), [{ lane: "TTFT", who: "A", start: 0, stop: 100, bracket: true }]);
+  assert.deepEqual(brackets({ marks: [...life.marks, part("gap", 100, 120, "span", "TTFT")] }), []);
+});
+
+test("the end of a part is dragged by its length for one unit of its value", () => {
+  const found = ends(life, { step: 20, queue: 40 });
+  assert.deepEqual(found.map(({ name, stop, each }) => [name, stop, each]), [["queue", 40, 1], ["step", 180, 4]]);
+  assert.equal(ends({ marks: [part("queue", 0, 0, "waiting")] }, { queue: 0 })[0].each, undefined);
+  assert.deepEqual(ends(life, { nobody: 1 }), []);
+});
+
+test("the end of a request is that of its last bar, and its bars count together", () => {
+  const moved = { marks: [mark("A", "seat 1", 0, 20), mark("A", "seat 2", 30, 50), mark("B", "seat 1", 20, 30)] };
+  assert.deepEqual(ends(moved, { A: 4 }), [{ name: "A", lane: "seat 2", who: "A", stop: 50, each: 10 }]);
+});
+
+test("grips do not lie on one another", () => {
+  assert.deepEqual(spread([10, 13, 60], 18), [10, 28, 60]);
+  assert.deepEqual(spread([10, 10, 10], 18), [10, 28, 46]);
 });
 
 test("a finding keeps the name that the title has before a colon", () => {

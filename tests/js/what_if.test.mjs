@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { newest } from "../../lab/widgets/engine.js";
-import { placeOf, unpack } from "../../lab/widgets/what_if.js";
+import { bounded, placeOf, told, unpack } from "../../lab/widgets/what_if.js";
 
 const KNOBS = [{ name: "A", low: 1, high: 3, step: 1 }, { name: "B", low: 0, high: 1, step: 0.5 }];
 
@@ -11,6 +11,19 @@ test("the last knob turns fastest", () => {
   const places = [];
   for (const A of [1, 2, 3]) for (const B of [0, 0.5, 1]) places.push(placeOf(KNOBS, { A, B }));
   assert.deepEqual(places, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+});
+
+test("a knob takes the nearest of its values", () => {
+  const queue = { low: 0, high: 80, step: 10 };
+  assert.deepEqual([14, 15, -30, 999].map((value) => bounded(queue, value)), [10, 20, 0, 80]);
+  assert.equal(bounded({ low: 5, high: 25, step: 10 }, 19), 15); // steps count from low
+});
+
+test("a knob is told by its words: the option that is chosen, or the value with its unit", () => {
+  const options = ["first come", "shortest"];
+  assert.equal(told({ name: "order", label: "Who goes first", unit: "", options }, 1), "Who goes first: shortest.");
+  assert.equal(told({ name: "A", label: "", unit: "steps", options: [] }, 3), "A 3 steps.");
+  assert.equal(told({ name: "step", label: "each step takes", unit: "", options: [] }, 20), "each step takes 20.");
 });
 
 test("a result comes out of the pool as it went in", () => {

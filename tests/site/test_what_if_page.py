@@ -23,7 +23,9 @@ def there(visit: Callable[..., Any]) -> Any:
 
 @pytest.fixture
 def seats(there: Any) -> Any:
-    return there.page.locator("#figure-two-seats .tif-what-if")
+    widget = there.page.locator("#figure-two-seats .tif-what-if")
+    widget.locator(".frames tbody td").first.wait_for(state="attached")
+    return widget
 
 
 def table_of(widget: Any) -> list[str]:
