@@ -64,6 +64,12 @@ def exercises(chapter_or_id: str | None = None) -> tuple[Exercise, ...]:
     return (known[chapter_or_id],)
 
 
+def number_in_book(exercise: Exercise) -> str:
+    """Its chapter and place there, such as "2.3"; nothing for one that is not in the bank."""
+    asked = BANK.get(exercise.chapter, ())
+    return f"{exercise.chapter}.{asked.index(exercise) + 1}" if exercise in asked else ""
+
+
 def more(id: str, number: int) -> dict[str, Any]:
     """A variant of an exercise as plain values: what a page asks for beyond those it carries."""
     (exercise,) = exercises(id)

@@ -10,7 +10,7 @@ import traitlets
 from lab.exercises import VARIANTS, Exercise, bake
 from lab.figures.board import Board
 from lab.figures.scene import Scene
-from lab.questions import BANK, exercises, more
+from lab.questions import exercises, more, number_in_book
 from lab.widgets.answering import Answering
 from lab.widgets.modules import module, style
 
@@ -46,7 +46,11 @@ class SelfCheck(Answering):
         self.set_trait(
             "exercises",
             [
-                {"id": e.id, "number": _number(e), "variants": [one.to_json() for one in all_of]}
+                {
+                    "id": e.id,
+                    "number": number_in_book(e),
+                    "variants": [one.to_json() for one in all_of],
+                }
                 for e, all_of in baked.items()
             ],
         )
@@ -87,11 +91,5 @@ def guess(asked: str | Exercise, *scenes: Scene | Board) -> SelfCheck:
 
 def _heading(exercise: Exercise) -> str:
     """What stands before its title: "Exercise 2.3: "."""
-    number = _number(exercise)
+    number = number_in_book(exercise)
     return f"Exercise {number}: " if number else ""
-
-
-def _number(exercise: Exercise) -> str:
-    """Its number in the book, such as "2.3"; nothing for one that is not in the bank."""
-    asked = BANK.get(exercise.chapter, ())
-    return f"{exercise.chapter}.{asked.index(exercise) + 1}" if exercise in asked else ""
