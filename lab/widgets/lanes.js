@@ -1,6 +1,6 @@
 // Draws lanes against time: marks that last, marks of one moment, brackets over a span.
 
-import { shape } from "./dom.js";
+import { element, shape } from "./dom.js";
 
 const BOX = 34;
 const SPAN = 30; // the height of a lane that holds brackets only
@@ -146,6 +146,7 @@ function paint(mark, wide, slim, labelled) {
  */
 export function lanes(scene, colour, grips) {
   const svg = shape("svg", { role: "img" });
+  const names = element("div", { className: "names", ariaHidden: "true" });
   const [back, ghosts, body, front] = [0, 1, 2, 3].map(() => shape("g"));
   const now = shape("line", { class: "present" });
   const groups = new Map(), held = new Map();
@@ -162,6 +163,7 @@ export function lanes(scene, colour, grips) {
     whole = Math.max(...scene.marks.map((mark) => mark.stop), 0);
     points = scene.marks.some((mark) => mark.start === mark.stop);
     ground();
+    call(width);
     const kept = new Set(scene.marks.map((mark) => mark.id));
     for (const [id, { group }] of groups) if (!kept.has(id)) { group.remove(); groups.delete(id); }
     const slim = Math.min(22, Math.max(4, tightest(scene) * at.scale - 2));
@@ -185,6 +187,17 @@ export function lanes(scene, colour, grips) {
     return later.length ? null : "end";
   }
 
+  /** The lanes' names: they stay where they are while a figure that is wider than its box scrolls. */
+  function call(width) {
+    names.classList.toggle("over", !at.narrow && at.width > width);
+    names.style.width = `${at.left - 6}px`;
+    names.replaceChildren(...scene.lanes.map((name) => {
+      const node = element("span", { textContent: name });
+      node.style.top = `${at.y(name) + (at.narrow ? -19 : 8)}px`;
+      return node;
+    }));
+  }
+
   function ground() {
     const nodes = [];
     let free = 0;
@@ -195,10 +208,6 @@ export function lanes(scene, colour, grips) {
       const label = free || scene.unit === "step" ? frame.label : `${frame.label} ${scene.unit}`;
       nodes.push(shape("text", { class: "soft", x: x + 3, y: 14 }, label));
       free = x + label.length * 8 + 6;
-    }
-    for (const name of scene.lanes) {
-      const place = at.narrow ? { x: 4, y: at.y(name) - 5 } : { x: 4, y: at.y(name) + 22 };
-      nodes.push(shape("text", { class: "soft", ...place }, name));
     }
     back.replaceChildren(...nodes);
     now.setAttribute("y1", 20);
@@ -267,5 +276,5 @@ export function lanes(scene, colour, grips) {
     scene = other;
   }
 
-  return { node: svg, fit, show, replace };
+  return { node: element("div", { className: "lanes" }, svg, names), fit, show, replace };
 }
