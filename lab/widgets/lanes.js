@@ -5,7 +5,7 @@ import { element, shape } from "./dom.js";
 const BOX = 34;
 const SPAN = 30; // the height of a lane that holds brackets only
 const GRIP = 18; // the width that a pointer needs
-const QUIET = ["idle", "waiting", "elsewhere", "queued", "span"]; // what is no work of the engine for a request
+const QUIET = ["idle", "waiting", "elsewhere", "queued"]; // what is no work of the engine for a request
 
 /** Past, now or future: what a mark is when the reader stands at a moment. */
 export const whenOf = (mark, at) => (mark.start > at ? "future" : mark.stop > at ? "now" : "past");
@@ -57,7 +57,7 @@ export function outlines(scene, names = []) {
   const found = new Map();
   for (const { id, role, lane, who, start, stop } of scene.marks) {
     const alone = apart.has(lane);
-    if (start === stop || (!alone && (!who || QUIET.includes(role)))) continue;
+    if (start === stop || role === "span" || (!alone && (!who || QUIET.includes(role)))) continue;
     const key = `${lane} ${alone ? id : who}`;
     const known = found.get(key) ?? { lane, who, start, stop, ...(alone && { id }) };
     found.set(key, { ...known, start: Math.min(known.start, start), stop: Math.max(known.stop, stop) });
@@ -72,7 +72,7 @@ export const brackets = ({ marks }) => marks
 
 /**
  * The ends that may be dragged, from left to right: of the last bar of a request, or of the mark with
- * that id. `each` is how long one unit of the value is on the axis; undefined where nothing is long.
+ * that id. `each` is how long one unit of the value is on the axis; undefined where either is 0.
  */
 export function ends(scene, values) {
   const bars = outlines(scene, Object.keys(values));
@@ -80,7 +80,8 @@ export function ends(scene, values) {
     const mine = bars.filter((bar) => (bar.id ?? bar.who) === name).sort((a, b) => a.stop - b.stop);
     const last = mine.at(-1) ?? scene.marks.find((mark) => mark.id === name);
     const length = mine.reduce((sum, { start, stop }) => sum + stop - start, 0);
-    return last ? [{ name, lane: last.lane, who: last.who, stop: last.stop, each: length / value || undefined }] : [];
+    const each = value && length ? length / value : undefined;
+    return last ? [{ name, lane: last.lane, who: last.who, stop: last.stop, each }] : [];
   }).sort((a, b) => a.stop - b.stop);
 }
 
