@@ -42,7 +42,7 @@ function stageOf(answer, title) {
   };
   new ResizeObserver(fit).observe(stage);
   return {
-    stage, svg: drawn.node,
+    stage, field: drawn.node,
     show(now, over) {
       bars = now;
       drawn.replace(sceneOf(answer, bars, title), over && sceneOf(answer, over, ""));
@@ -60,7 +60,7 @@ export function drawingOver(answer, guess) {
 
 /** Bars to be drawn: with a pointer in the figure, or from three menus a bar. */
 export function drawingField(answer) {
-  const { stage, svg, show } = stageOf(answer, "Your guess.");
+  const { stage, field, show } = stageOf(answer, "Your guess.");
   let bars = {};
   const radios = new Map(), menus = new Map();
   const name = `tif-${Math.random()}`;
@@ -106,20 +106,20 @@ export function drawingField(answer) {
     }
     show(bars);
   }
-  svg.addEventListener("pointerdown", (down) => {
+  field.addEventListener("pointerdown", (down) => {
     if (node.disabled || down.button) return;
     down.preventDefault();
-    svg.setPointerCapture(down.pointerId);
+    field.setPointerCapture(down.pointerId);
     const who = answer.who.find((other) => radios.get(other).checked);
     const place = ({ clientX, clientY }) => {
-      const { left, top } = svg.getBoundingClientRect();
+      const { left, top } = field.getBoundingClientRect();
       return placeAt(answer, stage.clientWidth || 600, clientX - left, clientY - top);
     };
     const first = place(down);
     put(who, barOf(first.lane, first.step, first.step));
-    svg.onpointermove = (move) => put(who, barOf(first.lane, first.step, place(move).step));
-    svg.onpointerup = svg.onpointercancel = () => {
-      svg.onpointermove = svg.onpointerup = svg.onpointercancel = null;
+    field.onpointermove = (move) => put(who, barOf(first.lane, first.step, place(move).step));
+    field.onpointerup = field.onpointercancel = () => {
+      field.onpointermove = field.onpointerup = field.onpointercancel = null;
       const open = answer.who.find((other) => !bars[other]);
       if (open) radios.get(open).checked = true;
     };

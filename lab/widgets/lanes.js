@@ -1,11 +1,11 @@
 // Draws lanes against time: marks that last, marks of one moment, brackets over a span.
 
-import { shape } from "./dom.js";
+import { element, shape } from "./dom.js";
 
 const BOX = 34;
 const SPAN = 30; // the height of a lane that holds brackets only
 const GRIP = 18; // the width that a pointer needs
-const QUIET = ["idle", "waiting", "elsewhere", "queued", "span"]; // what is no work of the engine for a request
+const QUIET = ["idle", "waiting", "elsewhere", "queued"]; // what is no work of the engine for a request
 
 /** Past, now or future: what a mark is when the reader stands at a moment. */
 export const whenOf = (mark, at) => (mark.start > at ? "future" : mark.stop > at ? "now" : "past");
@@ -57,7 +57,7 @@ export function outlines(scene, names = []) {
   const found = new Map();
   for (const { id, role, lane, who, start, stop } of scene.marks) {
     const alone = apart.has(lane);
-    if (start === stop || (!alone && (!who || QUIET.includes(role)))) continue;
+    if (start === stop || role === "span" || (!alone && (!who || QUIET.includes(role)))) continue;
     const key = `${lane} ${alone ? id : who}`;
     const known = found.get(key) ?? { lane, who, start, stop, ...(alone && { id }) };
     found.set(key, { ...known, start: Math.min(known.start, start), stop: Math.max(known.stop, stop) });
@@ -72,7 +72,7 @@ export const brackets = ({ marks }) => marks
 
 /**
  * The ends that may be dragged, from left to right: of the last bar of a request, or of the mark with
- * that id. `each` is how long one unit of the value is on the axis; undefined where nothing is long.
+ * that id. `each` is how long one unit of the value is on the axis; undefined where either is 0.
  */
 export function ends(scene, values) {
   const bars = outlines(scene, Object.keys(values));
@@ -80,7 +80,8 @@ export function ends(scene, values) {
     const mine = bars.filter((bar) => (bar.id ?? bar.who) === name).sort((a, b) => a.stop - b.stop);
     const last = mine.at(-1) ?? scene.marks.find((mark) => mark.id === name);
     const length = mine.reduce((sum, { start, stop }) => sum + stop - start, 0);
-    return last ? [{ name, lane: last.lane, who: last.who, stop: last.stop, each: length / value || undefined }] : [];
+    const each = value && length ? length / value : undefined;
+    return last ? [{ name, lane: last.lane, who: last.who, stop: last.stop, each }] : [];
   }).sort((a, b) => a.stop - b.stop);
 }
 
@@ -146,6 +147,7 @@ function paint(mark, wide, slim, labelled) {
  */
 export function lanes(scene, colour, grips) {
   const svg = shape("svg", { role: "img" });
+  const names = element("div", { className: "names", ariaHidden: "true" });
   const [back, ghosts, body, front] = [0, 1, 2, 3].map(() => shape("g"));
   const now = shape("line", { class: "present" });
   const groups = new Map(), held = new Map();
@@ -162,6 +164,7 @@ export function lanes(scene, colour, grips) {
     whole = Math.max(...scene.marks.map((mark) => mark.stop), 0);
     points = scene.marks.some((mark) => mark.start === mark.stop);
     ground();
+    call(width);
     const kept = new Set(scene.marks.map((mark) => mark.id));
     for (const [id, { group }] of groups) if (!kept.has(id)) { group.remove(); groups.delete(id); }
     const slim = Math.min(22, Math.max(4, tightest(scene) * at.scale - 2));
@@ -185,6 +188,17 @@ export function lanes(scene, colour, grips) {
     return later.length ? null : "end";
   }
 
+  /** The lanes' names: they stay where they are while a figure that is wider than its box scrolls. */
+  function call(width) {
+    names.classList.toggle("over", !at.narrow && at.width > width);
+    names.style.width = `${at.left - 6}px`;
+    names.replaceChildren(...scene.lanes.map((name) => {
+      const node = element("span", { textContent: name });
+      node.style.top = `${at.y(name) + (at.narrow ? -19 : 8)}px`;
+      return node;
+    }));
+  }
+
   function ground() {
     const nodes = [];
     let free = 0;
@@ -195,10 +209,6 @@ export function lanes(scene, colour, grips) {
       const label = free || scene.unit === "step" ? frame.label : `${frame.label} ${scene.unit}`;
       nodes.push(shape("text", { class: "soft", x: x + 3, y: 14 }, label));
       free = x + label.length * 8 + 6;
-    }
-    for (const name of scene.lanes) {
-      const place = at.narrow ? { x: 4, y: at.y(name) - 5 } : { x: 4, y: at.y(name) + 22 };
-      nodes.push(shape("text", { class: "soft", ...place }, name));
     }
     back.replaceChildren(...nodes);
     now.setAttribute("y1", 20);
@@ -267,5 +277,5 @@ export function lanes(scene, colour, grips) {
     scene = other;
   }
 
-  return { node: svg, fit, show, replace };
+  return { node: element("div", { className: "lanes" }, svg, names), fit, show, replace };
 }

@@ -74,6 +74,7 @@ test("a lane with a part that is dragged has an outline for each of its parts", 
   assert.deepEqual(outlines(life), [{ lane: "A", who: "A", start: 40, stop: 180 }]);
   const names = ["queue", "prefill", "step", "database"];
   assert.deepEqual(outlines(life, ["step"]).map((one) => [one.id, one.stop]), names.map((id, i) => [id, [40, 100, 180, 980][i]]));
+  assert.equal(outlines(life, ["TTFT"]).length, 1); // a bracket is no part
   const asked = { marks: [...life.marks, { ...part("x", 0, 1), who: "step", lane: "other" }] };
   assert.equal(outlines(asked, ["step"]).length, 2); // a request is called so, and it goes first
 });
@@ -87,6 +88,7 @@ test("the end of a part is dragged by its length for one unit of its value", () 
   const found = ends(life, { step: 20, queue: 40 });
   assert.deepEqual(found.map(({ name, stop, each }) => [name, stop, each]), [["queue", 40, 1], ["step", 180, 4]]);
   assert.equal(ends({ marks: [part("queue", 0, 0, "waiting")] }, { queue: 0 })[0].each, undefined);
+  assert.equal(ends(life, { queue: 0 })[0].each, undefined);
   assert.deepEqual(ends(life, { nobody: 1 }), []);
 });
 

@@ -160,6 +160,15 @@ def test_what_is_done_elsewhere_is_an_outline_with_strokes_and_its_label(page: A
     assert mark.locator(".stroke").get_attribute("d").count("M") > 20
 
 
+def test_in_forced_colours_its_label_stands_on_the_ground_that_the_reader_chose(page: Any):
+    page.get_by_label("queue: more").click()
+    page.emulate_media(forced_colors="active", color_scheme="dark")
+    page.wait_for_timeout(400)  # colours take their time
+    fill = "(node) => getComputedStyle(node).fill"
+    assert page.locator(".mark.elsewhere .box").evaluate(fill) == "rgb(0, 0, 0)"
+    assert page.locator(".mark.elsewhere text").evaluate(fill) == "rgb(255, 255, 255)"
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_telephone_shows_menu_parts_and_grips(visit: Callable[..., Any], axe: str, theme: str):
     page = visit(f"{theme}.html", width=360, theme=theme).page

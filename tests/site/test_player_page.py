@@ -114,6 +114,17 @@ def test_the_figures_text_keeps_its_size_in_a_narrow_window(page):
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
+def test_lane_names_stay_in_sight_while_a_long_figure_scrolls(page):
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.wait_for_timeout(300)
+    stage = page.locator("#figure-long-prompt .stage").first
+    name = stage.locator(".names span").first
+    before = name.bounding_box()["x"]
+    assert stage.evaluate("(node) => { node.scrollLeft = 1e6; return node.scrollLeft; }") > 10
+    assert name.bounding_box()["x"] == pytest.approx(before, abs=1)
+    assert name.inner_text() == "A spans"
+
+
 def test_a_printed_page_shows_the_last_step(page):
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     players = page.locator(".tif-player")

@@ -133,6 +133,8 @@ def test_every_widget_of_the_chapter_is_alive(there: Any):
     page = there.page
     views = page.locator('script[type="application/vnd.jupyter.widget-view+json"]').count()
     assert views == 9
-    assert page.locator(".tif:not(.tif .tif)").count() == views
+    widgets = page.locator(".tif:not(.tif .tif)")
+    widgets.nth(views - 1).wait_for()  # they are drawn one after the other
+    assert widgets.count() == views
     assert page.get_by_text("could not start").count() == 0
     assert there.errors == []
