@@ -6,7 +6,7 @@ from asked import knows, numbers, right_options, variants_of, worked_end, wrong_
 
 from lab.exercises import bake
 from lab.questions import exercises
-from lab.questions.reading import SOURCE
+from lab.questions.reading import SOURCE, break_even
 from lab.worked_numbers import worked
 
 
@@ -68,13 +68,17 @@ def test_with_the_coordination_of_the_answer_it_is_a_tie(asked):
 
 
 def test_the_first_job_is_that_of_the_source():
-    guess, tie = (bake(*exercises(f"reading-{id}"), 1)[0] for id in ("side-by-side", "break-even"))
-    parts, coordination = job(guess)
-    assert job(tie) == (parts, coordination) == (list(SOURCE.parts), SOURCE.coordination)
+    (guess,) = bake(*exercises("reading-side-by-side"), 1)
+    assert job(guess) == (list(SOURCE.parts), SOURCE.coordination)
     worked("intro-parallel-minicheck", {
         "serial": SOURCE.serial,
         "parallel": SOURCE.parallel,
         "parallel_with_overhead": SOURCE.wait,
         "slower_than_serial": right_options(guess.question.answer.by) == {"later"},
     })  # fmt: skip
-    worked("intro-parallel-minicheck-breakeven", tie.question.answer.value)
+
+
+def test_the_tie_is_not_asked_with_the_numbers_that_the_chapter_tells_it_with():
+    (asked,) = bake(*exercises("reading-break-even"), 1)
+    assert job(asked) != (list(SOURCE.parts), SOURCE.coordination)
+    worked("intro-parallel-minicheck-breakeven", break_even(SOURCE).answer.value)
