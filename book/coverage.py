@@ -1,4 +1,4 @@
-"""Which ids of the ledger the notebooks cover, where, and which are missing. Pure functions.
+"""Which ids of the ledger the notebooks cover, where, and which are missing.
 
 An id with a check is covered by a call `worked("id", computed value)` in a code cell; an id
 without one by a cell whose metadata has `"covers": ["id", ...]`.
@@ -7,9 +7,13 @@ without one by a cell whose metadata has `"covers": ["id", ...]`.
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 # Calls that only spell a constant: Fraction(2, 3) is as typed in as 0.5.
 SPELLINGS = frozenset({"Fraction", "int", "float", "str", "bool", "list", "tuple", "dict", "set"})
@@ -44,6 +48,33 @@ class Coverage:
     not_yet_written: Mapping[str, tuple[str, ...]]
     missing: Mapping[str, str]
     problems: tuple[str, ...]
+
+    def where(self, id: str) -> str:
+        """In words: the chapters that cover `id`, or why none does."""
+        if id in self.covered:
+            chapters = dict.fromkeys(place.chapter for place in self.covered[id])
+            return f"covered in {', '.join(chapters)}"
+        if id in self.not_yet_written:
+            return f"not yet written: {', '.join(self.not_yet_written[id])}"
+        if id in self.left_out:
+            return f"left out: {self.left_out[id]}"
+        return f"due: {self.missing[id]}"
+
+
+def of_book(root: Path, ledger: Mapping[str, bool]) -> Coverage:
+    """The coverage of `ledger` (id -> whether it has a check) by the notebooks below `root`."""
+    mentions: list[Mention] = []
+    problems: list[str] = []
+    for path in sorted((root / "chapters").glob("*.ipynb")):
+        found, complaints = read_notebook(path.stem, json.loads(path.read_text(encoding="utf-8")))
+        mentions += found
+        problems += complaints
+    left_out, chapters = (
+        yaml.safe_load((root / "book" / name).read_text(encoding="utf-8"))
+        for name in ("not_covered.yaml", "chapters.yaml")
+    )
+    result = coverage(ledger, mentions, left_out, read_chapters(chapters))
+    return replace(result, problems=(*problems, *result.problems))
 
 
 def read_chapters(document: Mapping[str, Any]) -> tuple[Chapter, ...]:
