@@ -113,13 +113,13 @@ def worked_calls(source: str) -> tuple[list[str], list[str]]:
     ids: list[str] = []
     complaints: list[str] = []
     try:
-        tree = ast.parse(_without_magic(source))
+        tree = ast.parse(without_magic(source))
     except SyntaxError as error:
         return [], [f"not valid Python, line {error.lineno}: {error.msg}"]
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or not _calls_worked(node.func):
+        if not isinstance(node, ast.Call) or not calls_worked(node.func):
             continue
-        id = _literal_id(node)
+        id = literal_id(node)
         if id is None:
             complaints.append("worked needs its id written as a string")
         elif not _has_computed_values(node):
@@ -133,7 +133,7 @@ def is_computed(node: ast.expr) -> bool:
     """Whether an expression depends on anything but constants; in a dict display, each value."""
     if isinstance(node, ast.Dict):
         return bool(node.values) and all(is_computed(value) for value in node.values)
-    if isinstance(node, ast.Call) and _name(node.func) in SPELLINGS:
+    if isinstance(node, ast.Call) and name_of(node.func) in SPELLINGS:
         arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
         return any(is_computed(argument) for argument in arguments)
     if isinstance(node, ast.Name | ast.Attribute | ast.Call):
@@ -204,23 +204,26 @@ def _needs(checked: bool) -> str:
     return "needs a worked call" if checked else "needs a cell that covers it"
 
 
-def _without_magic(source: str) -> str:
+def without_magic(source: str) -> str:
+    """The source of a cell with empty lines for notebook magic, and none in another language."""
     lines = [] if source.startswith("%%") else source.splitlines()
     return "\n".join("" if line.startswith(("%", "!")) else line for line in lines)
 
 
-def _calls_worked(function: ast.expr) -> bool:
-    return _name(function) == "worked"
+def calls_worked(function: ast.expr) -> bool:
+    """Whether what is called is `worked`, `lab.worked` or the like."""
+    return name_of(function) == "worked"
 
 
-def _name(function: ast.expr) -> str | None:
+def name_of(function: ast.expr) -> str | None:
     """The last part of a dotted name: `worked` of `lab.worked`."""
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else None
 
 
-def _literal_id(call: ast.Call) -> str | None:
+def literal_id(call: ast.Call) -> str | None:
+    """The id of a `worked` call, where it is written as a string."""
     first = call.args[0] if call.args else None
     if isinstance(first, ast.Constant) and isinstance(first.value, str):
         return first.value
