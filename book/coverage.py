@@ -49,6 +49,15 @@ class Coverage:
     missing: Mapping[str, str]
     problems: tuple[str, ...]
 
+    def anchors(self) -> dict[Mention, str]:
+        """What each place that covers an id is called on its page: `worked-ID` for the first in
+        the book, then `worked-ID--2` and so on. A cell that names an id twice has one."""
+        names: dict[Mention, str] = {}
+        for id, places in self.covered.items():
+            for number, place in enumerate(dict.fromkeys(places), 1):
+                names[place] = f"worked-{id}" if number == 1 else f"worked-{id}--{number}"
+        return names
+
     def where(self, id: str) -> str:
         """In words: the chapters that cover `id`, or why none does."""
         if id in self.covered:
