@@ -23,8 +23,8 @@ CHANGES = frozenset(
     )
 )
 """Methods that change their object even where their result is used."""
-QUIET = frozenset({"lab", "print", "display"})
-"""Whoever is called here changes none of the values that it is given."""
+QUIET = frozenset({"lab", "display", *dir(builtins)})
+"""What never changes, and changes none of the values that it is given."""
 DEFINITE = (
     *(ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom),
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
@@ -248,7 +248,7 @@ class _Names(ast.NodeVisitor):
 
     def __init__(self) -> None:
         self.uses = Uses()
-        self.bound: set[str] = set(dir(builtins))
+        self.bound: set[str] = set()
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):

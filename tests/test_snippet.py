@@ -70,6 +70,17 @@ def test_the_latest_binding_before_counts() -> None:
     assert found == ["paid = 2", "x = paid"]
 
 
+def test_a_name_that_hides_one_of_python_is_a_name_like_any() -> None:
+    assert lines("bytes = 2 * 8", 'worked("n", bytes)') == ["bytes = 2 * 8"]
+
+
+def test_a_loop_that_fills_a_list_changes_nothing_of_python() -> None:
+    loop = "for name in (1, 2):\n    made = []\n    made.append(len(lab.f(name)))"
+    assert lines("x = [1]", loop, "y = len(lab.f(x))", 'worked("n", y)') == [
+        *("x = [1]", "y = len(lab.f(x))")
+    ]
+
+
 def test_a_branch_may_not_run_so_what_was_before_counts_too() -> None:
     assert lines("x = 1\ny = 2\nif y:\n    x = 3", 'worked("n", x)') == [
         *("x = 1", "y = 2", "if y:", "    x = 3")
