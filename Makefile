@@ -40,10 +40,10 @@ check: $(READY)  ## style and types
 format: $(READY)  ## put the code in shape
 	@$(BIN)/ruff format -q . && $(BIN)/ruff check -q --fix .
 
-worked: $(READY)  ## write lab/worked_numbers.json from book/worked_numbers.yaml
-	@$(BIN)/python book/worked_numbers_json.py
+worked: $(READY)  ## write lab/worked_numbers.json from book/worked_numbers.yaml and the chapters
+	@$(BIN)/python -m book.worked_numbers_json
 
-chapters: $(READY)  ## run the chapters and save their outputs
+chapters: worked  ## run the chapters and save their outputs
 	@$(BIN)/python book/save_chapters.py chapters/*.ipynb
 
 bench: $(READY)  ## speed: the simulator beside peers, the built pages beside their limits

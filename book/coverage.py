@@ -1,4 +1,4 @@
-"""Which ids of the ledger the notebooks cover, where, and which are missing. Pure functions.
+"""Which ids of the ledger the notebooks cover, where, and which are missing.
 
 An id with a check is covered by a call `worked("id", computed value)` in a code cell; an id
 without one by a cell whose metadata has `"covers": ["id", ...]`.
@@ -7,9 +7,13 @@ without one by a cell whose metadata has `"covers": ["id", ...]`.
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 # Calls that only spell a constant: Fraction(2, 3) is as typed in as 0.5.
 SPELLINGS = frozenset({"Fraction", "int", "float", "str", "bool", "list", "tuple", "dict", "set"})
@@ -44,6 +48,42 @@ class Coverage:
     not_yet_written: Mapping[str, tuple[str, ...]]
     missing: Mapping[str, str]
     problems: tuple[str, ...]
+
+    def anchors(self) -> dict[Mention, str]:
+        """What each place that covers an id is called on its page: `worked-ID` for the first in
+        the book, then `worked-ID--2` and so on. A cell that names an id twice has one."""
+        names: dict[Mention, str] = {}
+        for id, places in self.covered.items():
+            for number, place in enumerate(dict.fromkeys(places), 1):
+                names[place] = f"worked-{id}" if number == 1 else f"worked-{id}--{number}"
+        return names
+
+    def where(self, id: str) -> str:
+        """In words: the chapters that cover `id`, or why none does."""
+        if id in self.covered:
+            chapters = dict.fromkeys(place.chapter for place in self.covered[id])
+            return f"covered in {', '.join(chapters)}"
+        if id in self.not_yet_written:
+            return f"not yet written: {', '.join(self.not_yet_written[id])}"
+        if id in self.left_out:
+            return f"left out: {self.left_out[id]}"
+        return f"due: {self.missing[id]}"
+
+
+def of_book(root: Path, ledger: Mapping[str, bool]) -> Coverage:
+    """The coverage of `ledger` (id -> whether it has a check) by the notebooks below `root`."""
+    mentions: list[Mention] = []
+    problems: list[str] = []
+    for path in sorted((root / "chapters").glob("*.ipynb")):
+        found, complaints = read_notebook(path.stem, json.loads(path.read_text(encoding="utf-8")))
+        mentions += found
+        problems += complaints
+    left_out, chapters = (
+        yaml.safe_load((root / "book" / name).read_text(encoding="utf-8"))
+        for name in ("not_covered.yaml", "chapters.yaml")
+    )
+    result = coverage(ledger, mentions, left_out, read_chapters(chapters))
+    return replace(result, problems=(*problems, *result.problems))
 
 
 def read_chapters(document: Mapping[str, Any]) -> tuple[Chapter, ...]:
@@ -82,13 +122,13 @@ def worked_calls(source: str) -> tuple[list[str], list[str]]:
     ids: list[str] = []
     complaints: list[str] = []
     try:
-        tree = ast.parse(_without_magic(source))
+        tree = ast.parse(without_magic(source))
     except SyntaxError as error:
         return [], [f"not valid Python, line {error.lineno}: {error.msg}"]
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or not _calls_worked(node.func):
+        if not isinstance(node, ast.Call) or not calls_worked(node.func):
             continue
-        id = _literal_id(node)
+        id = literal_id(node)
         if id is None:
             complaints.append("worked needs its id written as a string")
         elif not _has_computed_values(node):
@@ -102,7 +142,7 @@ def is_computed(node: ast.expr) -> bool:
     """Whether an expression depends on anything but constants; in a dict display, each value."""
     if isinstance(node, ast.Dict):
         return bool(node.values) and all(is_computed(value) for value in node.values)
-    if isinstance(node, ast.Call) and _name(node.func) in SPELLINGS:
+    if isinstance(node, ast.Call) and name_of(node.func) in SPELLINGS:
         arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
         return any(is_computed(argument) for argument in arguments)
     if isinstance(node, ast.Name | ast.Attribute | ast.Call):
@@ -173,23 +213,26 @@ def _needs(checked: bool) -> str:
     return "needs a worked call" if checked else "needs a cell that covers it"
 
 
-def _without_magic(source: str) -> str:
+def without_magic(source: str) -> str:
+    """The source of a cell with empty lines for notebook magic, and none in another language."""
     lines = [] if source.startswith("%%") else source.splitlines()
     return "\n".join("" if line.startswith(("%", "!")) else line for line in lines)
 
 
-def _calls_worked(function: ast.expr) -> bool:
-    return _name(function) == "worked"
+def calls_worked(function: ast.expr) -> bool:
+    """Whether what is called is `worked`, `lab.worked` or the like."""
+    return name_of(function) == "worked"
 
 
-def _name(function: ast.expr) -> str | None:
+def name_of(function: ast.expr) -> str | None:
     """The last part of a dotted name: `worked` of `lab.worked`."""
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else None
 
 
-def _literal_id(call: ast.Call) -> str | None:
+def literal_id(call: ast.Call) -> str | None:
+    """The id of a `worked` call, where it is written as a string."""
     first = call.args[0] if call.args else None
     if isinstance(first, ast.Constant) and isinstance(first.value, str):
         return first.value

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 
 from lab.clock import WallClock
@@ -21,25 +23,31 @@ from lab.ledgers.throughput import throughput
 from lab.perfetto import save_perfetto
 from lab.policy import RANKS, Continuous, Policy, Static
 from lab.questions import exercises
+from lab.recompute import mismatches
 from lab.run import simulate
 from lab.trace import Trace
 from lab.trace_json import save
-from lab.worked_numbers import describe, entries
+from lab.worked_numbers import describe, entries, entry
 from lab.workload import Workload
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Returns the exit status: 0, or 2 for an error, said in one line."""
+    """Run one command. Returns the exit status: 0, 1 where something that was checked does not
+    hold, or 2 for an error, said in one line."""
     options = _parser().parse_args(arguments)
     try:
-        options.command(options)
+        status: int = options.command(options) or 0
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
+        return 141  # as of a program that the closed pipe has ended
     except (ValueError, OSError) as error:
         print(f"lab: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("lab: stopped", file=sys.stderr)
         return 130
-    return 0
+    return status
 
 
 def _simulate(options: argparse.Namespace) -> None:
@@ -75,11 +83,36 @@ def _print_ledgers(trace: Trace, contract: Contract | None, price: float | None)
         print(f"\n{cost(trace, price)}")
 
 
-def _worked(options: argparse.Namespace) -> None:
-    if options.id:
-        print(describe(options.id))
-        return
-    print("\n".join(entries()))
+def _worked(options: argparse.Namespace) -> int:
+    if options.list:
+        print("\n".join(entries()))
+        return 0
+    return _explain(options.id) if options.id else _recompute_all()
+
+
+def _explain(id: str) -> int:
+    print(describe(id))
+    wrong = mismatches(id) if entry(id).checked else []
+    print("\n".join(wrong), end="\n" if wrong else "")
+    return 1 if wrong else 0
+
+
+def _recompute_all() -> int:
+    """One line a topic, and one for every result that is not the recorded one."""
+    topics: dict[str, list[str]] = {}
+    for id in entries():
+        if entry(id).checked:
+            topics.setdefault(id.partition("-")[0], []).append(id)
+    failed = 0
+    for topic, ids in topics.items():
+        wrong = [lines for id in ids if (lines := mismatches(id))]
+        failed += len(wrong)
+        print(f"{topic:<11}{len(ids) - len(wrong):>3} ok")
+        for line in chain.from_iterable(wrong):
+            print(f"  {line}")
+    of = sum(map(len, topics.values()))
+    print(f"{of - failed} of {of} formulas give what is recorded")
+    return 1 if failed else 0
 
 
 def _exercises(options: argparse.Namespace) -> None:
@@ -173,8 +206,14 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--perfetto", type=Path, metavar="FILE", help="write it for the viewer")
     run.set_defaults(command=_simulate)
 
-    worked = commands.add_parser("worked", help="show a worked number, or the ids of all")
+    worked = commands.add_parser(
+        "worked",
+        help="compute the worked numbers again, or explain one",
+        description="Without arguments: compute every worked number from its recorded formula and "
+        "inputs, and compare; status 1 if one differs. With an id: what the ledger says about it.",
+    )
     worked.add_argument("id", nargs="?", metavar="ID")
+    worked.add_argument("--list", action="store_true", help="print all ids")
     worked.set_defaults(command=_worked)
 
     asked = commands.add_parser(

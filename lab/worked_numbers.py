@@ -1,7 +1,7 @@
 """Checks a computed value against the ledger of worked numbers and shows one quiet row.
 
 The ledger is `worked_numbers.json`, written from book/worked_numbers.yaml by a build step. In it
-decimals and "a/b" stand for exact fractions.
+decimals and "a/b" stand for exact fractions. `recompute.py` evaluates its formulas.
 
     ValueError                  an unknown id, missing or extra keys, nothing to compare
     └── WorkedNumberError       a computed value is not the recorded one
@@ -56,20 +56,32 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One entry of the ledger; the values of `inputs` are exact (int, Fraction, text, list)."""
+    """One entry of the ledger.
+
+    The values of `inputs` are exact (int, Fraction, text, list); `given` has them in words with
+    their units. `formula` is Python that gives the results from the inputs: an expression, or the
+    body of a function. `where` says in words which chapters cover the entry, or why none does.
+    """
 
     id: str
     kind: str
     statement: str
     inputs: dict[str, Any]
+    given: dict[str, str]
     expected: dict[str, Result]
     wrong: dict[str, Result]
-    checked: bool
+    formula: str | None
+    where: str
     source: str
     section: str
     disputed: bool
     correct: str | None
     note: str | None
+
+    @property
+    def checked(self) -> bool:
+        """Whether the entry is covered by computed numbers, and not by words."""
+        return self.formula is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,15 +172,18 @@ def entry(id: str) -> Entry:
         hint = f"; nearest: {', '.join(near)}" if near else ""
         raise ValueError(f"unknown worked number {id!r} among {len(known)}{hint}")
     raw = known[id]
+    given = raw.get("inputs", {})
     return Entry(
         id=id,
         kind=raw["kind"],
         statement=raw["statement"],
-        inputs={name: _exact(spec["value"]) for name, spec in raw.get("inputs", {}).items()},
+        inputs={name: _exact(spec["value"]) for name, spec in given.items()},
+        given={name: _spec_text(spec) for name, spec in given.items()},
         expected=_results(raw.get("expected", {})),
         wrong=_results(raw.get("wrong", {})),
-        checked=raw["checked"],
-        source=_source_letters()[raw["source"]],
+        formula=raw.get("formula"),
+        where=raw["where"],
+        source=raw["source"],
         section=raw["section"],
         disputed=raw["disputed"],
         correct=_correction(raw),
@@ -185,8 +200,10 @@ def describe(id: str) -> str:
     """Everything the ledger says about `id`, as lines of text for the command line."""
     found = entry(id)
     lines = [f"{id}  ({found.kind}; source {found.source}, {found.section})", found.statement]
-    given = _entries()[id].get("inputs", {})
-    lines += [f"  given   {name} = {_spec_text(spec)}" for name, spec in given.items()]
+    lines += [f"  given   {name} = {text}" for name, text in found.given.items()]
+    if found.formula is not None:
+        first, *more = found.formula.strip().splitlines()
+        lines += [f"  formula {first}", *(f"          {line}" for line in more)]
     lines += [f"  result  {name} = {r.text}" for name, r in found.expected.items()]
     lines += [f"  wrong   {name} = {r.text}" for name, r in found.wrong.items()]
     if not found.checked:
@@ -196,23 +213,14 @@ def describe(id: str) -> str:
         lines.append(f"  correct {found.correct}")
     if found.note:
         lines.append(f"  note    {found.note}")
+    lines.append(f"  {found.where}")
     return "\n".join(lines)
 
 
 @cache
-def _ledger() -> Any:
-    text = files("lab").joinpath("worked_numbers.json").read_text(encoding="utf-8")
-    return json.loads(text)
-
-
-@cache
 def _entries() -> dict[str, Any]:
-    return {raw["id"]: raw for raw in _ledger()["entries"]}
-
-
-@cache
-def _source_letters() -> dict[str, str]:
-    return {source["file"]: source["letter"] for source in _ledger()["sources"]}
+    text = files("lab").joinpath("worked_numbers.json").read_text(encoding="utf-8")
+    return {raw["id"]: raw for raw in json.loads(text)["entries"]}
 
 
 def _compare(recorded: Entry, part: str, computed: object) -> None:

@@ -31,6 +31,7 @@ ALLOWED = {
     "perfetto": {"request", "record", "trace"},
     # what a trace says: nothing here knows who made it
     "worked_numbers": set(),
+    "recompute": {"worked_numbers"},
     "ledgers": {"request", "plan", "record", "trace"},
     "answers": {"ledgers"},
     "exercises": {"answers"},
@@ -63,7 +64,7 @@ ALLOWED = {
     "doctor": set(),
     "__main__": {
         *("workload", "trace", "trace_json", "perfetto", "worked_numbers", "ledgers", "figures"),
-        *("policy", "executors", "clock", "run", "exercises", "questions", "doctor"),
+        *("policy", "executors", "clock", "run", "exercises", "questions", "doctor", "recompute"),
     },
 }
 CORE = set(sys.stdlib_module_names) | {"lab"}
@@ -119,7 +120,7 @@ def _hidden(row: str, text: str) -> Iterator[str]:
         if isinstance(node, ast.Import | ast.ImportFrom) and node not in tree.body:
             yield f"line {node.lineno}: the import is not at the top"
     for word in ("TYPE_CHECKING", "__import__", "exec", "eval"):
-        if word in _names(tree):
+        if word in _names(tree) and (row, word) != ("recompute", "exec"):  # the ledger's formulas
             yield f"{word}: an import in hiding"
     if "import_module" in _names(tree) and row != "lab":
         yield "import_module: only lab/__init__.py looks names up late"
@@ -162,6 +163,8 @@ def test_imports_point_one_way(file: str) -> None:
         ("run.py", "import typing\nif typing.TYPE_CHECKING: pass", "TYPE_CHECKING: an import"),
         ("run.py", "from importlib import import_module", "import_module: only lab/__init__.py"),
         ("run.py", "x = __import__('json')", "__import__: an import in hiding"),
+        ("worked_numbers.py", "exec(formula)", "exec: an import in hiding"),
+        ("recompute.py", "eval(formula)", "eval: an import in hiding"),
     ],
 )
 def test_an_import_against_the_rules_would_be_found(file: str, text: str, fault: str) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lab import __main__ as command_line
+from lab import recompute
 from lab.questions import exercises
 from lab.trace_json import load
+from lab.worked_numbers import entry
 
 ROOT = Path(__file__).parents[1]
 PUBLIC = ROOT.parent / "shared" / "traces"
@@ -131,9 +134,55 @@ def test_a_worked_number_is_explained_and_a_wrong_id_gets_a_hint(capsys):
     assert "batching-two-slot-static" in capsys.readouterr().err
 
 
-def test_without_an_id_all_worked_numbers_are_listed(capsys):
+def test_the_explanation_of_a_worked_number_says_all_that_is_known(capsys):
+    assert command_line.main(["worked", "latency-timeline-row-3-tpot"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for start in (
+        "latency-",
+        "  given ",
+        "  formula ",
+        "  result ",
+        "  wrong ",
+        "  not yet written",
+    ):
+        assert any(line.startswith(start) for line in lines), start
+    assert "source A" in lines[0]
+
+
+def test_without_an_id_all_worked_numbers_are_computed_again(capsys):
     assert command_line.main(["worked"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "batching    17 ok"
+    assert lines[-1] == "156 of 156 formulas give what is recorded"
+
+
+def test_a_worked_number_that_differs_is_named_and_the_status_is_1(capsys, monkeypatch):
+    changed = replace(entry("cost-drain-serial"), formula="dict(cost=1)")
+    monkeypatch.setattr(recompute, "entry", lambda id: changed if id == changed.id else entry(id))
+    assert command_line.main(["worked"]) == 1
+    output = capsys.readouterr().out
+    assert "\ncost         3 ok\n  cost-drain-serial: cost is computed as 1, recorded as " in output
+    assert output.endswith("155 of 156 formulas give what is recorded\n")
+    assert command_line.main(["worked", "cost-drain-serial"]) == 1
+    assert "cost-drain-serial: cost is computed as 1" in capsys.readouterr().out
+
+
+def test_the_ids_of_all_worked_numbers_are_listed(capsys):
+    assert command_line.main(["worked", "--list"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 310
+
+
+@pytest.mark.parametrize("arguments", ["worked --list", "exercises --answers", "exercises"])
+def test_a_reader_who_has_seen_enough_gets_no_error(arguments):
+    command = [sys.executable, "-m", "lab", *arguments.split()]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    assert process.returncode == 141
 
 
 def test_all_exercises_are_listed_with_their_chapter(capsys):

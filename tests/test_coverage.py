@@ -15,6 +15,7 @@ from book.coverage import (
     Mention,
     coverage,
     is_computed,
+    of_book,
     read_chapters,
     read_notebook,
     topic_of,
@@ -34,18 +35,12 @@ CHAPTERS = read_chapters(parsed("chapters.yaml"))
 
 
 def test_the_notebooks_cover_what_is_due() -> None:
-    mentions: list[Mention] = []
-    problems: list[str] = []
-    for path in sorted((ROOT / "chapters").glob("*.ipynb")):
-        found, complaints = read_notebook(path.stem, json.loads(path.read_text(encoding="utf-8")))
-        mentions += found
-        problems += complaints
-    result = coverage(LEDGER, mentions, parsed("not_covered.yaml"), CHAPTERS)
+    result = of_book(ROOT, LEDGER)
     print(
         f"{len(result.covered)} covered, {len(result.left_out)} left out with a reason, "
         f"{len(result.not_yet_written)} in chapters not yet written, {len(result.missing)} missing"
     )
-    assert [*problems, *result.problems] == []
+    assert result.problems == ()
     missing = [f"{id} {what}" for id, what in result.missing.items()]
     assert not missing, "finished chapters leave out:\n" + "\n".join(missing)
 
@@ -169,6 +164,33 @@ def test_the_ids_fall_into_four_groups() -> None:
     assert dict(result.missing) == {"kv-m": "needs a worked call"}
     assert dict(result.not_yet_written) == {"spec-n": ("10-spec",)}
     assert result.problems == ("not_covered.yaml: 'kv-list' is covered after all",)
+
+
+def test_a_place_is_told_in_words() -> None:
+    mentions, _ = read_notebook("05-kv", sample_notebook())
+    again = Mention("kv-rule", "07-roof", 2, by_number=False)
+    result = coverage(SAMPLE_LEDGER, [*mentions, again], {}, SAMPLE_CHAPTERS)
+    assert result.where("kv-n") == "covered in 05-kv"
+    assert result.where("kv-rule") == "covered in 05-kv, 07-roof"
+    assert result.where("spec-n") == "not yet written: 10-spec"
+    assert result.where("kv-m") == "due: needs a worked call"
+    result = coverage(SAMPLE_LEDGER, [], {"kv-m": "told elsewhere"}, SAMPLE_CHAPTERS)
+    assert result.where("kv-m") == "left out: told elsewhere"
+
+
+def test_a_book_is_read_from_its_folders(tmp_path: Path) -> None:
+    for folder, name, text in (
+        ("chapters", "05-kv.ipynb", json.dumps(sample_notebook())),
+        ("book", "not_covered.yaml", "{kv-m: why not}"),
+        ("book", "chapters.yaml", "chapters: [{file: 05-kv, question: W, topics: [kv, spec], "
+         "finished: false}]"),
+    ):  # fmt: skip
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / name).write_text(text, encoding="utf-8")
+    result = of_book(tmp_path, SAMPLE_LEDGER)
+    assert list(result.covered) == ["kv-n", "kv-rule", "kv-list"]
+    assert dict(result.left_out) == {"kv-m": "why not"}
+    assert result.problems == ("05-kv, cell 2: worked('kv-n') compares a value that is typed in",)
 
 
 def test_a_stated_reason_is_a_group_of_its_own() -> None:

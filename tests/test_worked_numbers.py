@@ -1,14 +1,14 @@
 """The ledger's own checks run, agree with `worked`, and every changed value is noticed.
 
 The YAML is the source: each entry's `check` computes its results from its inputs, and `worked`
-compares them with the JSON that `lab` ships.
+compares them with the JSON that `lab` ships, where it is called `formula`.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import textwrap
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from book.worked_numbers_json import as_json
+from lab.recompute import recompute
 from lab.worked_numbers import (
     WorkedNumber,
     WorkedNumberError,
@@ -35,19 +36,6 @@ JSON_FILE = ROOT / "lab" / "worked_numbers.json"
 LEDGER: list[dict[str, Any]] = yaml.safe_load(YAML_FILE.read_text(encoding="utf-8"))["entries"]
 CHECKED = [raw for raw in LEDGER if raw["check"] is not None]
 BY_ID = {raw["id"]: raw for raw in LEDGER}
-
-
-def computed(raw: dict[str, Any]) -> dict[str, Any]:
-    """What the `check` of an entry gives: an expression, or a function body with `return`."""
-    given = entry(raw["id"]).inputs
-    code = raw["check"]
-    if "return" not in code:
-        code = f"return (\n{textwrap.dedent(code).strip()}\n)"
-    body = textwrap.indent(textwrap.dedent(code), "    ")
-    scope: dict[str, Any] = {"F": Fraction, "math": math}
-    exec(f"def check({', '.join(given)}):\n{body}", scope)
-    result: dict[str, Any] = scope["check"](**given)
-    return result
 
 
 def arguments(id: str, results: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -90,13 +78,13 @@ def changed(value: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize("id", [raw["id"] for raw in CHECKED])
 def test_the_check_of_an_entry_gives_what_is_recorded(id: str) -> None:
-    value, wrong = arguments(id, computed(BY_ID[id]))
+    value, wrong = arguments(id, recompute(id))
     assert isinstance(worked(id, value, **wrong), WorkedNumber)
 
 
 @pytest.mark.parametrize("id", [raw["id"] for raw in CHECKED])
 def test_every_change_of_a_value_is_noticed(id: str) -> None:
-    results = computed(BY_ID[id])
+    results = recompute(id)
     assert set(results) == {*(BY_ID[id]["expected"] or {}), *(BY_ID[id]["wrong"] or {})}
     for name, right in results.items():
         for other in changed(right):
@@ -109,7 +97,7 @@ def test_a_changed_record_is_noticed() -> None:
     tried = 0
     for raw in CHECKED:
         for name, result in (entry(raw["id"]).expected | entry(raw["id"]).wrong).items():
-            right = computed(raw)[name]
+            right = recompute(raw["id"])[name]
             for other in changed(result.value):
                 if isinstance(other, float):
                     continue
@@ -126,22 +114,42 @@ def result_with(result: Any, **changes: Any) -> Any:
     return type(result)(**fields | changes)
 
 
-def test_the_json_is_built_from_the_yaml() -> None:
-    text = as_json(YAML_FILE.read_text(encoding="utf-8"))
-    assert JSON_FILE.read_text(encoding="utf-8") == text
+def test_the_json_is_built_from_the_yaml_and_the_chapters() -> None:
+    text = as_json()
+    assert JSON_FILE.read_text(encoding="utf-8") == text, "make worked"
     assert len(text.encode()) < 400_000
 
 
-def test_the_json_keeps_every_entry_in_order_and_no_check() -> None:
+def test_the_json_keeps_every_entry_in_order_and_every_check_as_its_formula() -> None:
     shipped = json.loads(JSON_FILE.read_text(encoding="utf-8"))
     assert list(entries()) == [raw["id"] for raw in LEDGER]
-    assert not any("check" in raw for raw in shipped["entries"])
-    assert [raw["checked"] for raw in shipped["entries"]] == [
-        raw["check"] is not None for raw in LEDGER
-    ]
+    assert [raw.get("formula") for raw in shipped["entries"]] == [raw["check"] for raw in LEDGER]
     document = yaml.safe_load(YAML_FILE.read_text(encoding="utf-8"))
     for group in ("conflicts", "ambiguities"):
-        assert shipped[group] == document[group]
+        assert [raw["id"] for raw in shipped[group]] == [raw["id"] for raw in document[group]]
+        assert [raw["entries"] for raw in shipped[group]] == [
+            raw["entries"] for raw in document[group]
+        ]
+
+
+def test_the_json_names_sources_by_their_letters_alone() -> None:
+    text = JSON_FILE.read_text(encoding="utf-8")
+    assert re.search(r"_[0-9a-f]{16}", text) is None
+    ids = {raw["id"] for raw in LEDGER}
+    told = re.sub(r'"[a-z0-9-]+"', lambda found: "" if found[0][1:-1] in ids else found[0], text)
+    assert re.findall(r".{9}(?<![\w.,-])00[023](?!\w).{9}", told) == []
+    assert entry("latency-tpot-formula-002").section == "6.1"
+    assert entry("batching-static-vs-continuous-definition").section.endswith(
+        "source B 6.5; source C 31.6"
+    )
+
+
+def test_an_entry_says_where_it_is_covered() -> None:
+    assert entry("batching-two-slot-static").where == "covered in 02-batching"
+    waiting = [id for id in entries() if entry(id).where.startswith("not yet written: ")]
+    covered = [id for id in entries() if entry(id).where.startswith("covered in ")]
+    assert len(waiting) + len(covered) <= len(entries())
+    assert "  covered in 02-batching" in describe("batching-two-slot-static").splitlines()
 
 
 def test_an_unknown_id_names_its_neighbours() -> None:
@@ -243,7 +251,7 @@ def test_inputs_are_exact_and_belong_to_the_caller() -> None:
 
 
 def test_the_text_form_is_one_quiet_line() -> None:
-    result = computed(BY_ID["batching-two-slot-static"])
+    result = recompute("batching-two-slot-static")
     row = worked("batching-two-slot-static", result)
     expected = "finish_A 2 step, finish_B 4 step, ..., occupancy 2/3; ok"
     assert repr(row) == f"batching-two-slot-static: {expected}"
@@ -256,7 +264,7 @@ def test_the_text_form_is_one_quiet_line() -> None:
 
 @pytest.mark.parametrize("id", [raw["id"] for raw in CHECKED])
 def test_every_text_form_is_short(id: str) -> None:
-    value, wrong = arguments(id, computed(BY_ID[id]))
+    value, wrong = arguments(id, recompute(id))
     line = repr(worked(id, value, **wrong))
     assert "\n" not in line
     assert len(line) < 300

@@ -19,6 +19,17 @@ window.addEventListener("afterprint", () => {
   for (const one of folded) one.open = false;
 });
 
+// What a link leads to may stand folded: everything around it opens.
+function unfold() {
+  const target = document.getElementById(location.hash.slice(1));
+  const folds = [];
+  for (let at = target; at; at = at.parentElement) if (at.matches("details:not([open])")) folds.push(at);
+  for (const fold of folds) fold.open = true;
+  if (folds.length) target.scrollIntoView();
+}
+window.addEventListener("hashchange", unfold);
+unfold();
+
 // A printed page says where it was read.
 if (location.protocol !== "file:") {
   const address = document.createElement("p");
