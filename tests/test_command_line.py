@@ -143,7 +143,7 @@ def test_the_explanation_of_a_worked_number_says_all_that_is_known(capsys):
         "  formula ",
         "  result ",
         "  wrong ",
-        "  not yet written",
+        "  covered in 01-one-request",
     ):
         assert any(line.startswith(start) for line in lines), start
     assert "source A" in lines[0]
