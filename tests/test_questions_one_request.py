@@ -10,7 +10,7 @@ from asked import knows, numbers, right_options, variants_of, worked_end, wrong_
 
 from lab.exercises import bake, variant
 from lab.questions import exercises
-from lab.questions.one_request import DATABASE, SOURCE, first_token, warm_up
+from lab.questions.one_request import DATABASE, SOURCE, first_token, per_token, warm_up
 from lab.worked_numbers import entry, worked
 
 
@@ -126,8 +126,8 @@ def test_both_ways_to_the_first_token_are_asked():
     assert {stages(one)[-1] for one in bake(*exercises("request-first-token"))} == {True, False}
 
 
-def test_the_first_tokens_are_those_of_the_source():
-    worked("latency-timeline-row-1-ttft", first("request-first-token").question.answer.value)
+def test_of_the_sources_timeline_the_first_token_is_the_sources():
+    worked("latency-timeline-row-1-ttft", first_token(SOURCE).answer.value)
     fused = first_token(SOURCE._replace(own_step=False)).answer
     wrong = {one.method: one.value for one in fused.wrong}
     assert (
@@ -161,8 +161,8 @@ def test_the_tpot_is_the_mean_gap(asked):
     assert {"dividing by the tokens", "dividing the whole answer by its tokens"} <= set(wrong)
 
 
-def test_the_first_tpot_is_that_of_the_source():
-    answer = first("request-per-token").question.answer
+def test_of_the_sources_timeline_the_tpot_is_the_sources():
+    answer = per_token(SOURCE.run()).answer
     worked("latency-tpot-formula-002", answer.value)
     wrong = wrong_numbers(answer)
     other = entry("latency-tpot-other-denominator").wrong["with_N_o"].value

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from random import Random
 
 from asked import knows, numbers, right_options, variants_of, wrong_numbers
 
-from lab.exercises import bake, variant
+from lab.exercises import bake
 from lab.questions import exercises
+from lab.questions.waiting import Answer, Groups, diagnosis, whole_task
 from lab.worked_numbers import entry, worked
-
-
-def first(id):
-    return variant(*exercises(id), 0).question
 
 
 def stretches(asked, when):
@@ -51,8 +49,8 @@ def test_time_grows_in_each_of_the_three_places():
     assert len({text for options in right for text in options}) == 3
 
 
-def test_the_first_diagnosis_is_that_of_the_source():
-    text = first("request-diagnosis").text
+def test_the_sources_diagnosis_is_asked_with_the_sources_numbers():
+    text = diagnosis(Answer(120, 20, 0), Answer(500, 20, 0), 4, Random(0)).text
     found = entry("latency-timeline-row-5-diagnosis")
     assert numbers(r"went from (\d+) to (\d+) ms a token", text) == [
         found.wrong["total_over_outputs_before"].value,
@@ -92,11 +90,10 @@ def test_the_task_takes_as_long_as_all_its_groups(asked):
     assert "counting one decode step" in wrong_numbers(answer)
 
 
-def test_the_first_task_is_that_of_the_source():
-    groups = re.findall(r"\((.*?)\)", first("request-whole-task").text)
-    worked("latency-task-time-equation", {
-        "task_time": first("request-whole-task").answer.value, "groups": len(groups),
-    })  # fmt: skip
+def test_of_the_sources_groups_the_task_takes_as_long_as_the_source_says():
+    asked = whole_task(Groups(5, 7, 11, 13, (17, 19), 23))
+    groups = re.findall(r"\((.*?)\)", asked.text)
+    worked("latency-task-time-equation", {"task_time": asked.answer.value, "groups": len(groups)})
 
 
 def row(asked, name):

@@ -57,6 +57,8 @@ class Definition:
     log here has the server's."""
 
     metric: str
+    label: str
+    """In a few words, for a menu."""
     name: str
     stretch: Callable[[CallLog], Stretch | None]
     over: Callable[[CallLog], int] = lambda log: 1
@@ -106,13 +108,15 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
     "TTFT": (
         Definition(
             metric="TTFT",
+            label="server: had to made",
             name="from the server having it to the first token made",
             stretch=lambda log: (log.arrived, log.made[0]),
             hides="the network, both ways",
-            used_by=("vLLM server",),
+            used_by=("vLLM /metrics",),
         ),
         Definition(
             metric="TTFT",
+            label="client: sent to received",
             name="from the client sending it to the first token received",
             stretch=lambda log: (log.sent, log.received[0]),
             hides="which part is the network's and which the server's",
@@ -120,20 +124,23 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
         ),
         Definition(
             metric="TTFT",
+            label="server: first step to made",
             name="from the first step to the first token made",
             stretch=lambda log: (log.scheduled, log.made[0]),
             hides="the queue, which is where load shows first",
-            used_by=("DistServe (in its definition)",),
+            used_by=("vLLM per-request metrics", "DistServe (in its definition)"),
         ),
     ),
     "TPOT": (
         Definition(
             metric="TPOT",
+            label="first to last, over gaps",
             name="from the first token to the last, over the gaps",
             stretch=_after_first,
             over=lambda log: log.num_tokens - 1,
             hides="the longest gap",
             used_by=(
+                "vLLM /metrics",
                 "vLLM bench",
                 "SGLang bench",
                 "MLPerf",
@@ -143,6 +150,7 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
         ),
         Definition(
             metric="TPOT",
+            label="first to last, over tokens",
             name="from the first token to the last, over all tokens",
             stretch=_after_first,
             over=lambda log: log.num_tokens,
@@ -151,6 +159,7 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
         ),
         Definition(
             metric="TPOT",
+            label="whole answer, over tokens",
             name="the whole answer, over all tokens",
             stretch=lambda log: (log.arrived, log.made[-1]),
             over=lambda log: log.num_tokens,
@@ -159,6 +168,7 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
         ),
         Definition(
             metric="TPOT",
+            label="without queue, over tokens",
             name="from the first step to the last token, over all tokens",
             stretch=lambda log: (log.scheduled, log.made[-1]),
             over=lambda log: log.num_tokens,
@@ -167,6 +177,7 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
         ),
         Definition(
             metric="TPOT",
+            label="mean pause",
             name="the mean pause between messages",
             stretch=lambda log: (log.messages[0], log.messages[-1]),
             over=lambda log: len(log.messages) - 1,
@@ -175,13 +186,15 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
         ),
         Definition(
             metric="TPOT",
+            label="longest pause",
             name="the longest pause between messages",
             stretch=lambda log: _stretch(_longest(log)),
             hides="how rare it is",
-            used_by=("vLLM bench (largest ITL)", "Sarathi-Serve (TBT)"),
+            used_by=("vLLM bench (ITL, its p99)", "Sarathi-Serve (TBT, its p99)"),
         ),
         Definition(
             metric="TPOT",
+            label="longest pause, per token",
             name="the longest pause, over the tokens that end it",
             stretch=lambda log: _stretch(_longest_spread(log)),
             over=lambda log: pause.tokens if (pause := _longest_spread(log)) else 0,
@@ -192,12 +205,15 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
     "E2E": (
         Definition(
             metric="E2E",
+            label="server: had to made",
             name="from the server having it to the last token made",
             stretch=lambda log: (log.arrived, log.made[-1]),
             hides="the network, and what the user waits for elsewhere",
+            used_by=("vLLM /metrics",),
         ),
         Definition(
             metric="E2E",
+            label="client: sent to received",
             name="from the client sending it to the last token received",
             stretch=lambda log: (log.sent, log.received[-1]),
             hides="what the user waits for before and after the call",
@@ -205,6 +221,7 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
         ),
         Definition(
             metric="E2E",
+            label="user: asked to received",
             name="from the user asking to the last token received",
             stretch=lambda log: (log.asked, log.received[-1]),
             hides="how much of it is the model's",
@@ -231,7 +248,7 @@ class Definitions(Shown):
     def table(self) -> Table:
         """A row a definition."""
         rows = [
-            (one.metric, one.name, value, one.hides, ", ".join(one.used_by) or None)
+            (one.metric, one.name, value, one.hides, "; ".join(one.used_by) or None)
             for one, value in self
         ]
         columns = ("metric", "what is measured", self.log.unit, "hides", "used by")

@@ -116,7 +116,9 @@ class LatencyLedger(Shown):
         rows = tuple(
             (name, len(values), *_statistics(values, percentiles)) for name, values in found.items()
         )
-        notes = ["percentiles interpolate linearly between neighbours; ITL is the gap per token"]
+        notes = ["percentiles interpolate linearly between neighbours"]
+        if "ITL" in found:
+            notes[0] += "; ITL is the gap per token"
         few = [p for p in percentiles if any(is_small(len(v), p) for v in found.values())]
         if few:
             notes.append(

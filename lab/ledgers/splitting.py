@@ -56,7 +56,8 @@ class Split(Shown):
             ("side by side, if it were free", self.parallel, self.serial),
             ("side by side, with coordination", self.wait, self.work),
         )
-        return Table(("way", "somebody waits", "all work"), rows)
+        caption = "what somebody waits for, and what all workers do"
+        return Table(("way", "somebody waits", "all work"), rows, caption)
 
 
 def split(parts: Sequence[Time], together: Sequence[int], coordination: Time = 0) -> Split:

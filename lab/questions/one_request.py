@@ -546,14 +546,12 @@ FIRST_TOKEN = Exercise(
     "When is the first token there?",
     1,
     lambda dice: first_token(draw_stages(dice)),
-    lambda: first_token(SOURCE),
 )
 PER_TOKEN = Exercise(
     "request-per-token",
     "Time per output token",
     1,
     _per_token,
-    lambda: per_token(SOURCE.run()),
 )
 ONE_TOKEN = Exercise(
     "request-one-token",

@@ -357,16 +357,12 @@ DIAGNOSIS = Exercise(
     "Where to look first?",
     1,
     _diagnosis,
-    lambda: diagnosis(
-        Answer(120, 20, 0), Answer(500, 20, 0), 4, random.Random("request-diagnosis")
-    ),
 )
 WHOLE_TASK = Exercise(
     "request-whole-task",
     "The whole task",
     1,
     _whole_task,
-    lambda: whole_task(Groups(5, 7, 11, 13, (17, 19), 23)),
 )
 MEAN_AND_TAIL = Exercise("request-mean-and-tail", "The mean falls", 1, _mean_and_tail)
 WORK_MOVED = Exercise(

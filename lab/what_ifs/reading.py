@@ -22,7 +22,7 @@ def side_by_side(second: int, third: int, coordination: int) -> tuple[Scene, Sce
 def _serial(job: Split) -> Scene:
     edges = list(pairwise(accumulate(job.parts, initial=0)))
     marks = [
-        Mark(f"part {n}", "decode", "one worker", start, stop, f"part {n}: {stop - start}", "A")
+        Mark(f"part {n}", "decode", "worker 1", start, stop, f"part {n}: {stop - start}", "A")
         for n, (start, stop) in enumerate(edges, 1)
     ]
     frames = [
@@ -32,10 +32,10 @@ def _serial(job: Split) -> Scene:
     return Scene(
         title="One after the other: how long?",
         finding=f"One after the other: {job.serial} ms.",
-        conditions=f"parts of {listed(map(show, job.parts))} ms",
+        conditions=f"one worker, parts of {listed(map(show, job.parts))} ms",
         tag="derived",
         unit="ms",
-        lanes=("one worker",),
+        lanes=("worker 1",),
         marks=tuple(marks),
         frames=tuple(frames),
     )

@@ -94,6 +94,13 @@ export function spread(places, least) {
 /** The line of a bracket, from its left foot at x, y. */
 const bracket = (x, y, wide) => `M${x} ${y}v-7h${Math.max(wide, 2)}v7`;
 
+/** What of a label fits into `room` pixels: all of it, or its last word, such as the 40 of "queue 40". */
+export function labelFor(label, room) {
+  const fits = (text) => room > text.length * 7 + 10;
+  const short = label.split(" ").at(-1);
+  return fits(label) ? [label, true] : [short, /^\d/.test(short) && fits(short)];
+}
+
 /**
  * What a mark looks like at the origin, `wide` pixels long. A token takes no more than `slim` pixels;
  * a bracket has its label at its `start`, at its `end` or nowhere, as `labelled` says.
@@ -120,8 +127,7 @@ function paint(mark, wide, slim, labelled) {
     return slim < 14 ? [box] : [box, text];
   }
   const nodes = [shape("rect", { class: "box", width: Math.max(wide - 3, 3), height: BOX, rx: 4 })];
-  const label = mark.role === "idle" ? "idle" : mark.label;
-  const fits = wide - 3 > label.length * 7 + 10;
+  const [label, fits] = labelFor(mark.role === "idle" ? "idle" : mark.label, wide - 3);
   if (mark.role === "prefill" || mark.role === "recompute") {
     const start = fits ? label.length * 8 + 14 : 4;
     const beside = wide - 15 > start; // else the strokes are short, below the label

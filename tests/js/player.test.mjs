@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { foundIn, frameAt, momentsOf, toldAt } from "../../lab/widgets/frames.js";
-import { brackets, ends, layout, outlines, spread, whenOf } from "../../lab/widgets/lanes.js";
+import { brackets, ends, labelFor, layout, outlines, spread, whenOf } from "../../lab/widgets/lanes.js";
 import { coloursOf } from "../../lab/widgets/player.js";
 
 const frame = (at, label = String(at)) => ({ at, label, caption: "" });
@@ -106,4 +106,11 @@ test("a finding keeps the name that the title has before a colon", () => {
   assert.equal(foundIn({ title: "Static: who waits?", finding: "half wait" }), "Static: half wait");
   assert.equal(foundIn({ title: "Static: who waits?", finding: "Static rules" }), "Static rules");
   assert.equal(foundIn({ title: "Who waits?", finding: "B waits" }), "B waits");
+});
+
+test("a block too narrow for its label shows the number in it, or nothing", () => {
+  assert.deepEqual(labelFor("queue 40", 100), ["queue 40", true]);
+  assert.deepEqual(labelFor("queue 40", 30), ["40", true]);
+  assert.deepEqual(labelFor("queue 40", 20), ["40", false]);
+  assert.deepEqual(labelFor("decode", 30), ["decode", false]);
 });
