@@ -62,10 +62,13 @@ def write_book(folder: Path) -> None:
     settings = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
     settings["html"]["favicon"] = str(ROOT / settings["html"]["favicon"])
     sphinx = settings["sphinx"]
-    sphinx["local_extensions"] = dict.fromkeys(sphinx["local_extensions"], str(ROOT / "book/_ext"))
+    local = [name for name in sphinx["local_extensions"] if "worked_number" not in name]
+    sphinx["local_extensions"] = dict.fromkeys(local, str(ROOT / "book/_ext"))
     for name in ("templates_path", "html_static_path", "bibtex_bibfiles"):
         sphinx["config"][name] = [str(ROOT / path) for path in sphinx["config"][name]]
     del sphinx["config"]["include_patterns"]
+    ours = sphinx["config"]["extensions"]  # without those that read the ledger: this book has none
+    sphinx["config"]["extensions"] = [name for name in ours if "worked_number" not in name]
     (folder / "_config.yml").write_text(yaml.safe_dump(settings), "utf-8")
 
 
