@@ -187,3 +187,38 @@ def test_they_do_so_with_drafts_and_failures(asked: Any, policy: Any, model: Any
 
 def test_they_do_so_for_given_times() -> None:
     check(GIVEN)
+
+
+# A task
+
+
+def test_a_task_is_told_from_its_first_part_to_its_last() -> None:
+    task = lab.task(("search", 100), (GIVEN, "A"), ("checks", 10))
+    scene = lab.task_lifeline(task)
+    assert scene.lanes == ("task", "E2E", "TTFT", "TPOT", "time")
+    assert [(m.id, m.role, m.start, m.stop) for m in lane(scene, "time")] == [
+        ("search", "elsewhere", 0, 100),
+        ("until the first token", "waiting", 100, 200),
+        ("between tokens", "waiting", 200, 300),
+        ("checks", "elsewhere", 300, 310),
+    ]
+    assert [frame.caption for frame in scene.frames] == [
+        "search, 100 ms; counts towards task",
+        "until the first token, 100 ms: from the arrival to the first token; "
+        "counts towards task, E2E, TTFT",
+        "between tokens, 100 ms: from the first token to the last; counts towards task, E2E, TPOT",
+        "checks, 10 ms; counts towards task",
+    ]
+    assert scene.finding == (
+        "The task takes 310 ms = search 100 + until the first token 100 + between tokens 100 "
+        "+ checks 10"
+    )
+
+
+def test_a_cause_that_comes_again_has_a_number_and_one_without_time_no_mark() -> None:
+    task = lab.task(("tool", 5), ("nothing", 0), ("tool", 7), (GIVEN, "C"), (GIVEN, "C"))
+    marks = lane(lab.task_lifeline(task), "time")
+    assert [mark.id for mark in marks] == [
+        *("tool", "tool.2", "until the first token", "until the first token.2")
+    ]
+    assert lab.task_lifeline(lab.task(("nothing", 0))).frames[0].caption == "nothing takes any time"

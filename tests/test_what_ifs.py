@@ -1,0 +1,73 @@
+"""What a reader may change in chapters 0 and 1: any values, and the sums and figures they make."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lab
+from lab.figures.scene import Scene
+from lab.ledgers.definitions import DEFINITIONS
+from lab.what_ifs.one_request import (
+    example_log,
+    one_log_many_definitions,
+    one_request,
+    one_task,
+)
+from lab.what_ifs.reading import side_by_side
+
+times = st.integers(1, 500)
+
+
+def lengths(scene: Scene) -> dict[str, int]:
+    return {mark.id: mark.stop - mark.start for mark in scene.marks if mark.role != "span"}
+
+
+@given(st.integers(0, 500), times, times, st.integers(1, 9), st.booleans())
+def test_one_request_takes_the_times_that_it_is_given(queue, prefill, step, outputs, own_step):
+    trace = one_request(queue, prefill, step, outputs, own_step)
+    trace.check()
+    row = lab.latency(trace)["A"]
+    assert row.spans["queue"] == queue
+    assert row.ttft == queue + prefill + own_step * step
+    assert row.itl == (step,) * (outputs - 1)
+    assert row.e2e == row.ttft + (outputs - 1) * step
+
+
+@given(st.integers(0, 80), times, times, st.integers(0, 800))
+def test_the_marks_of_a_task_are_its_parts_and_keep_their_ids(queue, prefill, step, database):
+    (scene,) = one_task(queue, prefill, step, database)
+    wanted = {"queue": queue, "prefill": prefill + step, "decode": 3 * step, "database": database}
+    assert lengths(scene) == {part: time for part, time in wanted.items() if time}
+    assert f"the user waits {sum(wanted.values())} ms" in scene.finding
+
+
+def test_time_that_is_moved_from_queue_to_prompt_changes_no_metric():
+    before, after = (one_task(*values, 20, 800)[0] for values in ((40, 60), (20, 80)))
+    spans = [[m for m in scene.marks if m.role == "span"] for scene in (before, after)]
+    assert spans[0] == spans[1]
+    assert before.finding == after.finding
+
+
+def test_every_choice_of_definitions_shows_the_value_of_the_ledger():
+    for first_token in (0, 1):
+        log = example_log(own_step=first_token == 0)
+        for place, one in enumerate(DEFINITIONS["TPOT"]):
+            (scene,) = one_log_many_definitions(first_token, 0, place, 0)
+            assert f"TPOT {one.value(log)} ms: {one.name}" in scene.finding
+
+
+def test_120_ms_are_reached_in_two_ways():
+    own, fused = example_log(own_step=True), example_log(own_step=False)
+    assert DEFINITIONS["TTFT"][0].value(own) == DEFINITIONS["TTFT"][1].value(fused) == 120
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 6))
+def test_two_workers_take_as_long_as_the_ledger_says(second, third, coordination):
+    serial, parallel = side_by_side(second, third, coordination)
+    job = lab.split([2, second, third, 1], together=(1, 2), coordination=coordination)
+    ends = [max(mark.stop for mark in scene.marks) for scene in (serial, parallel)]
+    assert ends == [job.serial, job.wait]
+    work = sum(m.stop - m.start for m in parallel.marks if m.role != "idle")
+    assert work == job.work
+    assert f"a tie where coordination takes {job.breakeven} ms" in parallel.finding
