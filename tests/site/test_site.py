@@ -127,6 +127,7 @@ def test_a_page_does_not_scroll_sideways(visit: Callable[..., Any], path: str, w
 def test_all_text_can_be_read(visit: Callable[..., Any], path: str, theme: str):
     page = visit(path, theme=theme).page
     assert page.locator("html").get_attribute("data-theme") == theme
+    page.wait_for_function("document.getAnimations().every((one) => one.playState !== 'running')")
     assert page.evaluate(FAINT_TEXT, [TEXT_CONTRAST, LARGE_TEXT_CONTRAST]) == []
 
 
