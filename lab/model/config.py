@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ class ModelConfig:
     vocab: int
     max_positions: int = 2048
     norm_eps: float = 1e-6
-    rope: Rope = Rope()
+    rope: Rope = field(default_factory=Rope)
     tied_embeddings: bool = False
     qk_norm: bool = False
     """Queries and keys of a head are normalized before they are turned (Qwen3)."""
