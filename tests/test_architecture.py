@@ -42,9 +42,10 @@ ALLOWED = {
     "decode_group": {"request", "plan"},
     "scheduler": {"request", "plan", "kv_blocks", "policy", "decode_group"},
     # who computes: nothing here knows who decided
+    "clock": {"request"},
+    "model": {"ledgers", "clock"},
     "executors": {"request", "plan", "trace", "ledgers"},
     # the one loop, and its parts put together
-    "clock": {"request"},
     "engine": {"request", "plan", "trace", "clock", "scheduler"},
     "run": {
         *("request", "workload", "record", "trace", "policy", "scheduler"),
@@ -68,7 +69,10 @@ ALLOWED = {
     },
 }
 CORE = set(sys.stdlib_module_names) | {"lab"}
-PACKAGES = {"widgets": {"anywidget", "traitlets"}}  # what a row needs beyond the standard library
+PACKAGES = {  # what a row needs beyond the standard library
+    "model": {"torch", "safetensors", "tokenizers", "jinja2"},
+    "widgets": {"anywidget", "traitlets"},
+}
 
 
 def source(file: str) -> str:

@@ -72,8 +72,10 @@ class Tokenizer:
         if not template:
             raise ValueError("this model has no chat template: give it a prompt, not messages")
         try:
-            return _sandbox().from_string(template).render(
-                messages=list(messages), add_generation_prompt=answer, **self._marks()
+            return (
+                _sandbox()
+                .from_string(template)
+                .render(messages=list(messages), add_generation_prompt=answer, **self._marks())
             )
         except TemplateError as error:
             raise ValueError(f"the chat template refuses the messages: {error}") from error

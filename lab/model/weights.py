@@ -136,4 +136,5 @@ class _Filler:
 
 def _paired(head_E: Tensor) -> Tensor:
     """0, E/2, 1, E/2 + 1, ...: what is turned together, together."""
-    return head_E.unflatten(0, (2, -1)).transpose(0, 1).flatten(0, 1)
+    first, second = head_E.chunk(2)
+    return torch.stack((first, second), dim=1).flatten(0, 1)
