@@ -87,7 +87,11 @@ def test_every_family_is_read_as_transformers_saves_it(family: str, tmp_path: Pa
             "sliding_window 4096 is not supported; it must be null",
         ),
         (
-            {"architectures": ["Qwen2ForCausalLM"], "use_sliding_window": True, "sliding_window": 9},
+            {
+                "architectures": ["Qwen2ForCausalLM"],
+                "use_sliding_window": True,
+                "sliding_window": 9,
+            },
             "sliding_window 9 is not supported",
         ),
     ],

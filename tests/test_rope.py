@@ -64,7 +64,9 @@ def test_llama3_keeps_fast_pairs_and_divides_slow_ones() -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("head_dim", [8, 64])
 def test_rates_are_those_of_transformers(variant: str, head_dim: int) -> None:
-    theirs = hf_model("llama", head_dim=head_dim, rope_parameters=VARIANTS[variant]).model.rotary_emb
+    theirs = hf_model(
+        "llama", head_dim=head_dim, rope_parameters=VARIANTS[variant]
+    ).model.rotary_emb
     rope = Rope.read({"rope_parameters": VARIANTS[variant]})
     ours = rope.rates(head_dim, torch.float32)
     torch.testing.assert_close(ours, theirs.inv_freq, rtol=1e-6, atol=0)

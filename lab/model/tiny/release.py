@@ -208,8 +208,8 @@ to fetch it. Lines are joined to paragraphs, paragraphs are parted by an empty l
 is a document that ends with `<|endoftext|>`.
 
 **Held out.** The last {held_out_kb} kB of each novel: {held_out_bytes} bytes, {bytes_per_token}
-to a token. Neither the weights nor the vocabulary saw them. Bits per byte are measured on the shipped
-fp16 files, computed in float32, in windows of {context} tokens that advance by half.
+to a token. Neither the weights nor the vocabulary saw them. Bits per byte are measured on the
+shipped fp16 files, computed in float32, in windows of {context} tokens that advance by half.
 
 **Training.** `train.py`, one thread of {machine}: matrices in
 bfloat16, Muon for the matrices of the layers and AdamW for the rest, batches of 16 x {context}
