@@ -96,7 +96,7 @@ class Training:
             self.learn(loss)
             self.wall_s, self.cpu_s = wall + clock.now(), cpu + _cpu_s()
             if self.step % REPORT == 0:
-                self.report(loss=float(loss), cpu_s=self.cpu_s, wall_s=self.wall_s)
+                self.report(loss=loss.item(), cpu_s=self.cpu_s, wall_s=self.wall_s)
             if self.step % MEASURE == 0 or self.step == self.recipe.steps:
                 self.report(bits_per_byte=self.measure(texts))
             if self.step % CHECKPOINT == 0 or self.step == self.recipe.steps:
