@@ -43,7 +43,7 @@ _WHERE = {
     "latency": "lab.ledgers.latency",
     "lifeline": "lab.figures.lifeline",
     "load": "lab.trace_json",
-    "model": "lab.ledgers.sizes",
+    "model_size": "lab.ledgers.sizes",
     "occupancy": "lab.ledgers.occupancy",
     "percentile": "lab.ledgers.latency",
     "play": "lab.widgets.player",

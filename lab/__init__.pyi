@@ -24,7 +24,7 @@ from lab.ledgers.latency import percentile as percentile
 from lab.ledgers.money import cost as cost
 from lab.ledgers.occupancy import occupancy as occupancy
 from lab.ledgers.sizes import device as device
-from lab.ledgers.sizes import model as model
+from lab.ledgers.sizes import model_size as model_size
 from lab.ledgers.splitting import split as split
 from lab.ledgers.table import compare as compare
 from lab.ledgers.task import task as task

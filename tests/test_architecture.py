@@ -261,6 +261,10 @@ def test_every_public_name_resolves_to_the_thing_of_its_module(name: str) -> Non
     assert getattr(thing, "__module__", names_in_stub()[name]).startswith("lab.")
 
 
+def test_no_public_name_is_hidden_by_a_module() -> None:
+    assert not set(PUBLIC) & {row_of(file) for file in FILES}
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'lab' has no attribute 'simulator'"):
         lab.simulator  # type: ignore[attr-defined]  # noqa: B018

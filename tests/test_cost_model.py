@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.executors.cost_model import CostModel, StepShape, shape_of
-from lab.ledgers.sizes import device, model
+from lab.ledgers.sizes import device, model_size
 from lab.plan import Chunk, Decode, Decodes, StepPlan
 from lab.policy import Continuous, Policy, Static
 from lab.request import Request
@@ -137,7 +137,7 @@ def test_the_roofline_is_the_longer_of_compute_and_memory_or_their_sum() -> None
 
 def test_a_roofline_may_be_of_names_or_of_sizes() -> None:
     named = CostModel.roofline("Llama-3-8B", "h100")
-    sized = CostModel.roofline(model("Llama-3-8B"), device("h100"))
+    sized = CostModel.roofline(model_size("Llama-3-8B"), device("h100"))
     shape = StepShape(100, 3, 999, 99_999, 4)
     assert named.duration(shape) == sized.duration(shape)
     assert named.settings == sized.settings

@@ -11,7 +11,7 @@ from lab.ledgers.compute import attention_pairs
 from lab.ledgers.roofline import RooflineModel
 from lab.ledgers.sizes import Device, ModelSize
 from lab.ledgers.sizes import device as device_named
-from lab.ledgers.sizes import model as model_named
+from lab.ledgers.sizes import model_size as model_named
 from lab.plan import StepOutcome, StepPlan
 from lab.request import Time
 from lab.trace import Unit
