@@ -42,10 +42,10 @@ ALLOWED = {
     "decode_group": {"request", "plan"},
     "scheduler": {"request", "plan", "kv_blocks", "policy", "decode_group"},
     # who computes: nothing here knows who decided
-    "clock": {"request"},
-    "model": {"ledgers", "clock"},
+    "model": {"ledgers"},
     "executors": {"request", "plan", "trace", "ledgers"},
     # the one loop, and its parts put together
+    "clock": {"request"},
     "engine": {"request", "plan", "trace", "clock", "scheduler"},
     "run": {
         *("request", "workload", "record", "trace", "policy", "scheduler"),

@@ -147,7 +147,7 @@ def card(texts: Texts, trainings: dict[str, Training], models: dict[str, Model])
     }
     agreed = agreement(models["target"].decoder, models["draft"].decoder, texts)
     samples = "\n".join(
-        f"> {sample(models[name], prompt, seed)!r} ({name})\n"
+        f"> {' '.join(sample(models[name], prompt, seed).split())} ({name})\n"
         for name in models
         for seed, prompt in enumerate(PROMPTS)
     )
@@ -188,7 +188,6 @@ def _figures(training: Training, bits: float) -> dict[str, str]:
         "steps": f"{training.step:,}",
         "tokens seen": f"{training.step * recipe.batch * c.max_positions:,}",
         "CPU time": f"{training.cpu_s / 60:.0f} minutes",
-        "wall time": f"{training.wall_s / 60:.0f} minutes",
         "**bits per byte, held out**": f"**{bits:.3f}**",
     }
 
@@ -203,9 +202,9 @@ they are called "tiny" and "tiny-draft".
 {table}
 
 **Data.** Jane Austen's six novels, in the public domain, as Debian's package `r-cran-janeaustenr`
-holds them: {tokens} tokens of training text. The text itself is not kept here; `corpus.py` says how
-to fetch it. Lines are joined to paragraphs, paragraphs are parted by an empty line, and a chapter
-is a document that ends with `<|endoftext|>`.
+holds them: {tokens} tokens of training text. The text itself is not kept here; `corpus.py` says
+how to fetch it. Lines are joined to paragraphs, paragraphs are parted by an empty line, and a
+chapter is a document that ends with `<|endoftext|>`.
 
 **Held out.** The last {held_out_kb} kB of each novel: {held_out_bytes} bytes, {bytes_per_token}
 to a token. Neither the weights nor the vocabulary saw them. Bits per byte are measured on the

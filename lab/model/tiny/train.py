@@ -20,7 +20,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lab.clock import WallClock
 from lab.model.tiny.corpus import novels
 from lab.model.tiny.muon import Muon
 from lab.model.tiny.network import RECIPES, Network, Recipe
@@ -49,7 +48,7 @@ class Training:
                 [self.network.embed_tokens, *others], betas=(0.9, 0.95), weight_decay=0
             ),
         )
-        self.step, self.cpu_s, self.wall_s = 0, 0.0, 0.0
+        self.step, self.cpu_s = 0, 0.0
         if self.file.exists():
             self._resume()
 
@@ -59,7 +58,7 @@ class Training:
         for optimizer, kept in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(kept)
         torch.set_rng_state(state["random"])
-        self.step, self.cpu_s, self.wall_s = state["step"], state["cpu_s"], state["wall_s"]
+        self.step, self.cpu_s = state["step"], state["cpu_s"]
 
     def save(self) -> None:
         """Write the checkpoint beside the old one, then put it in its place."""
@@ -69,7 +68,6 @@ class Training:
             "random": torch.get_rng_state(),
             "step": self.step,
             "cpu_s": self.cpu_s,
-            "wall_s": self.wall_s,
         }
         new = self.file.with_suffix(".new")
         torch.save(state, new)
@@ -89,14 +87,14 @@ class Training:
 
     def run(self, texts: Texts, loss_of: Loss, forward: Callable[[Tensor], Tensor]) -> None:
         """Learn to the end of the recipe. `forward` is the network, or a compiled form of it."""
-        clock, wall, cpu = WallClock(), self.wall_s, self.cpu_s - _cpu_s()
+        before = self.cpu_s - _cpu_s()
         while self.step < self.recipe.steps:
             ids, after = texts.batch(self.recipe.batch, self.recipe.seed * 1_000_003 + self.step)
             loss = loss_of(ids, forward(ids), after)
             self.learn(loss)
-            self.wall_s, self.cpu_s = wall + clock.now(), cpu + _cpu_s()
+            self.cpu_s = before + _cpu_s()
             if self.step % REPORT == 0:
-                self.report(loss=loss.item(), cpu_s=self.cpu_s, wall_s=self.wall_s)
+                self.report(loss=loss.item(), cpu_s=self.cpu_s)
             if self.step % MEASURE == 0 or self.step == self.recipe.steps:
                 self.report(bits_per_byte=self.measure(texts))
             if self.step % CHECKPOINT == 0 or self.step == self.recipe.steps:
