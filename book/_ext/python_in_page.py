@@ -31,7 +31,7 @@ NEEDED = (
 )
 FETCHED = [name for name in NEEDED if not name.endswith(".mjs")]
 """What the worker can count while it comes; modules come by import."""
-BEYOND_PYTHON = {"widgets"}
+BEYOND_PYTHON = {"model", "widgets"}
 """Folders of `lab` that need packages which the page has not."""
 
 log = logging.getLogger(__name__)
