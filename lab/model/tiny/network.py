@@ -70,7 +70,7 @@ RECIPES = {
             max_positions=CONTEXT,
             tied_embeddings=True,
         ),
-        steps=1600,
+        steps=2000,
     ),
 }
 
