@@ -114,6 +114,12 @@ def test_a_word_after_a_word_keeps_its_space() -> None:
     assert [stream.push(i) for i in (1, 2, 3, 1)] == ["one", " two", "two", " one"]
 
 
+def test_a_character_in_bytes_after_another_is_shown() -> None:
+    stream = WORDS.stream()
+    euro = [WORDS.table[f"<0x{byte:02X}>"] for byte in "€".encode()]
+    assert [stream.push(i) for i in euro * 2] == ["", "", "€", "", "", "€"]
+
+
 def test_a_chat_template_makes_the_prompt(tmp_path: Path) -> None:
     tokenizer = Tokenizer.read(
         folder(tmp_path, chat_template=CHAT, eos_token={"content": "</s>", "lstrip": False})

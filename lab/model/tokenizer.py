@@ -97,25 +97,29 @@ class TextStream:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._ids: list[int] = []
-        self._shown = ""
+        self._before: list[int] = []
+        """The tokens of the last piece: how a token is written may depend on them."""
+        self._held: list[int] = []
 
     def push(self, token: int) -> str:
         """The text that is certain now: what the token adds, or nothing yet."""
-        self._ids.append(token)
-        text = self._tokenizer.decode(self._ids)
-        if text.endswith(HALF):
+        self._held.append(token)
+        added = self._added()
+        if not added or added.endswith(HALF):
             return ""
-        # The last token stays: how the next one is written may depend on what is before it.
-        added, self._ids = text[len(self._shown) :], self._ids[-1:]
-        self._shown = self._tokenizer.decode(self._ids)
+        self._before, self._held = self._held, []
         return added
 
     def flush(self) -> str:
         """What is still held back, at the end of the answer."""
-        added = self._tokenizer.decode(self._ids)[len(self._shown) :]
-        self._ids, self._shown = [], ""
+        added = self._added()
+        self._before, self._held = [], []
         return added
+
+    def _added(self) -> str:
+        """What the held tokens add to the text of those before."""
+        shown = self._tokenizer.decode(self._before)
+        return self._tokenizer.decode([*self._before, *self._held])[len(shown) :]
 
 
 def _sandbox() -> ImmutableSandboxedEnvironment:
