@@ -25,7 +25,8 @@ ALLOWED = {
     # what is decided, and what came of it
     "plan": {"request"},
     "record": {"request", "plan"},
-    "trace_check": {"request", "record"},
+    "trace_blocks": {"request", "record"},
+    "trace_check": {"request", "record", "trace_blocks"},
     "trace": {"request", "plan", "record", "trace_check"},
     "trace_json": {"request", "record", "trace"},
     "perfetto": {"request", "record", "trace"},
@@ -38,9 +39,14 @@ ALLOWED = {
     "figures": {"request", "plan", "record", "trace", "ledgers"},
     # who decides: nothing here knows who computes
     "kv_blocks": set(),
+    "prefix": set(),
     "policy": {"request"},
     "decode_group": {"request", "plan"},
-    "scheduler": {"request", "plan", "kv_blocks", "policy", "decode_group"},
+    "block_tables": {"request", "plan", "kv_blocks", "prefix", "policy"},
+    "outcome": {"request", "plan"},
+    "scheduler": {
+        *("request", "plan", "prefix", "policy", "decode_group", "block_tables", "outcome"),
+    },
     # who computes: nothing here knows who decided
     "model": {"ledgers"},
     "executors": {"request", "plan", "trace", "ledgers"},

@@ -41,7 +41,7 @@ def test_both_policies_refuse_limits_below_1(
             "token_budget must not be below seats, since every running request may need one token "
             "a step: got 7 < 8",
         ),
-        ({"preemption": "swop"}, "preemption must be 'recompute' or 'never', got 'swop'"),
+        ({"preemption": "swop"}, "preemption must be 'recompute', 'swap' or 'never', got 'swop'"),
         ({"patience": -1}, "patience must be at least 0, got -1"),
         ({"draft_tokens": -1}, "draft_tokens must be at least 0, got -1"),
     ],

@@ -106,7 +106,7 @@ class AnyUseOfTheScheduler(RuleBasedStateMachine):
         return StepOutcome(ends, tokens, accepted, failures)
 
     def commit(self, plan: StepPlan, outcome: StepOutcome) -> None:
-        done, events = self.scheduler.commit(plan, outcome)
+        done, outcome, events = self.scheduler.commit(plan, outcome)
         assert done.repeat == len(outcome.ends)
         self.steps += done.repeat
         for member in plan.decodes.members:

@@ -1,0 +1,236 @@
+"""Do the blocks of a trace add up? Nothing is handed out twice, and what is shared was there."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from lab.record import Record, Run
+from lab.request import Time
+
+
+def block_problems(
+    records: Sequence[Record],
+    starts: Sequence[Time],
+    evictions: Iterable[tuple[int, int]],
+    settings: Mapping[str, Any],
+) -> Iterator[str]:
+    """Every contradiction between the blocks of a trace, in words."""
+    block_tokens = settings["block_tokens"]
+    moves = _Moves(records, len(starts), block_tokens)
+    yield from _tables(records, block_tokens)
+    yield from _forks(records)
+    yield from _holders(moves, settings["blocks"])
+    if moves.hits:
+        yield from _full(records, moves.hits, block_tokens)
+    yield from _copies(records, len(starts), block_tokens)
+    for step, block in evictions:
+        if block not in chain.from_iterable(moves.new.get(step, ())):
+            yield f"step {step} gives up block {block}, and hands it to nobody"
+    if settings.get("host_blocks") is not None:
+        yield from _host(records, starts, settings["host_blocks"])
+
+
+def _tables(records: Iterable[Record], block_tokens: int) -> Iterator[str]:
+    """Tables are as long as their positions need, on the device and in host memory."""
+    for record in records:
+        for before, run, first in record.runs_of_stays():
+            held = 0 if first else -(-run.start // block_tokens)
+            want = -(-(run.start + run.count - 1 + run.tokens) // block_tokens) - held
+            if len(run.blocks) != want:
+                yield (
+                    f"request {record.id!r}: from step {run.first} on it needs {want} more blocks, "
+                    f"and took {len(run.blocks)}"
+                )
+            if run.restored and before and run.restored != -(-run.start // block_tokens):
+                yield (
+                    f"request {record.id!r}: step {run.first} brings {run.restored} blocks back "
+                    f"from host memory for {run.start} positions"
+                )
+
+
+def _forks(records: Sequence[Record]) -> Iterator[str]:
+    """A fork begins in the step, and with the table, in which the prompt of the other ends."""
+    forks = [(record, run) for record in records for run in record.runs if not run.tokens]
+    by_id = {record.id: record for record in records} if forks else {}
+    for record, run in forks:
+        source = by_id.get(record.fork_of or "")
+        if source is None or _computed_by(source, run.first) != run.start:
+            yield (
+                f"request {record.id!r}: step {run.first} computes nothing of it, and no "
+                "prompt ends there that it could fork from"
+            )
+        elif _table(source, run.first) != run.blocks:
+            yield (
+                f"request {record.id!r}: it forks in step {run.first} with the blocks "
+                f"{run.blocks}, and {record.fork_of!r} has {_table(source, run.first)}"
+            )
+
+
+def _computed_by(record: Record, step: int) -> int | None:
+    return next((run.reached for run in record.runs if run.first == step), None)
+
+
+def _table(record: Record, step: int) -> list[int]:
+    """The blocks of a request that computes its prompt, when it has computed `step`."""
+    table: list[int] = []
+    for _, run, first in record.runs_of_stays():
+        if run.first <= step:
+            table = [*run.blocks] if first else table + run.blocks
+    return table
+
+
+class _Moves:
+    """Which blocks come into a table in which step, and which leave one: `new` are handed out to
+    the first who holds them, `hits` come from the cache, `forked` from another's table."""
+
+    def __init__(self, records: Iterable[Record], num_steps: int, block_tokens: int) -> None:
+        self.new: dict[int, list[list[int]]] = defaultdict(list)
+        self.hits: dict[int, list[int]] = defaultdict(list)
+        self.forked: dict[int, list[int]] = defaultdict(list)
+        self.back: dict[int, list[list[int]]] = defaultdict(list)
+        for record in records:
+            sharing = {run.first: run for run in record.runs if run.shares}
+            for first, stop, blocks in record.holdings(block_tokens, num_steps):
+                self.back[stop].append(blocks)
+                if first in sharing:
+                    blocks = self._shared(sharing[first], blocks, block_tokens)
+                self.new[first].append(blocks)
+
+    def _shared(self, run: Run, blocks: list[int], block_tokens: int) -> list[int]:
+        """Enter what a run shares. Returns the blocks that it got anew."""
+        shared = run.blocks[: run.cached // block_tokens] if run.tokens else run.blocks
+        book = self.hits if run.tokens else self.forked
+        book[run.first] += [block for block in blocks if block in shared]
+        return [block for block in blocks if block not in shared]
+
+
+class _Used:
+    """The blocks in use, and how many tables hold them beyond the first."""
+
+    def __init__(self) -> None:
+        self.blocks: set[int] = set()
+        self._more: Counter[int] = Counter()
+
+    def join(self, block: int) -> None:
+        """One more table holds the block."""
+        if block in self.blocks:
+            self._more[block] += 1
+        self.blocks.add(block)
+
+    def leave(self, blocks: Iterable[int]) -> None:
+        """One table less holds each of the blocks."""
+        for block in blocks:
+            if self._more[block]:
+                self._more[block] -= 1
+            else:
+                self.blocks.discard(block)
+
+
+def _holders(moves: _Moves, num_blocks: int) -> Iterator[str]:
+    """A block is handed out to one table, and others share it while somebody holds it."""
+    used = _Used()
+    for step in sorted({*moves.new, *moves.back}):
+        for blocks in moves.back.get(step, ()):
+            used.leave(blocks)
+        for block in chain.from_iterable(moves.new.get(step, ())):
+            if block in used.blocks:
+                yield f"step {step} hands out block {block}, which is in use"
+            if not 0 <= block < num_blocks:
+                yield f"step {step} hands out block {block}, and the pool ends at {num_blocks - 1}"
+            used.blocks.add(block)
+        for block in moves.hits.get(step, ()):
+            used.join(block)
+        for block in moves.forked.get(step, ()):
+            if block not in used.blocks:
+                yield f"step {step} forks block {block}, which nobody holds"
+            used.join(block)
+
+
+def _full(
+    records: Iterable[Record], hits: Mapping[int, list[int]], block_tokens: int
+) -> Iterator[str]:
+    """What is taken from the cache was computed to its end, and handed to nobody since."""
+    lives: dict[int, list[tuple[int, int | None]]] = defaultdict(list)
+    for record in records:
+        for block, handed_out, full in _lives(record, block_tokens):
+            lives[block].append((handed_out, full))
+    for step, blocks in hits.items():
+        for block in blocks:
+            last = max((life for life in lives[block] if life[0] <= step), default=None)
+            if last is None or last[1] is None or last[1] > step:
+                yield f"step {step} takes block {block} from the cache, and it was not full"
+
+
+def _lives(record: Record, block_tokens: int) -> Iterator[tuple[int, int, int | None]]:
+    """(block, step in which it was handed out, step from which on it was full or None), for the
+    blocks that a request did not share."""
+    table: list[tuple[int, int | None]] = []
+    place = 0
+    for _, run, first in record.runs_of_stays():
+        if first:
+            yield from ((b, at, None) for b, at in table[place:] if at is not None)
+            place = run.cached // block_tokens if run.tokens else run.start // block_tokens
+            table = []
+        if run.copy:
+            table[-1] = (run.copy[1], run.first)
+        table += _handed_out(run, block_tokens, place if first else 0)
+        while (place + 1) * block_tokens <= run.reached:
+            block, at = table[place]
+            place += 1
+            if at is not None:
+                yield block, at, run.first + 1 + max(0, place * block_tokens - run.first_reached)
+        del table[-(-run.reached // block_tokens) :]
+    yield from ((b, at, None) for b, at in table[place:] if at is not None)
+
+
+def _handed_out(run: Run, block_tokens: int, shared: int) -> Iterator[tuple[int, int | None]]:
+    """The blocks of a run with the step in which each was handed out; None for the first, which
+    it shares."""
+    step, each = run.first, 0
+    if run.count > 1:
+        step, each = run.first + -run.start % block_tokens, block_tokens
+    for number, block in enumerate(run.blocks):
+        yield block, None if number < shared or not run.tokens else step
+        step += each
+
+
+def _copies(records: Sequence[Record], num_steps: int, block_tokens: int) -> Iterator[str]:
+    """Only a block that somebody else holds too is copied, and only by who writes into it."""
+    copying = [(r, run, run.copy[0]) for r in records for run in r.runs if run.copy]
+    sources = {source for _, _, source in copying}
+    held: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for record in records if sources else ():
+        for first, stop, blocks in record.holdings(block_tokens, num_steps):
+            for block in sources.intersection(blocks):
+                held[block].append((first, stop))
+    for record, run, source in copying:
+        holders = sum(first < run.first <= stop for first, stop in held[source])
+        if holders < 2 or run.start % block_tokens == 0:
+            yield (
+                f"request {record.id!r}: step {run.first} copies block {source} to write position "
+                f"{run.start}, and {holders} tables hold it"
+            )
+
+
+def _host(records: Iterable[Record], starts: Sequence[Time], host_blocks: int) -> Iterator[str]:
+    """Host memory holds what moved there until it is back, or until its request has ended."""
+    change: dict[int, int] = defaultdict(int)
+    for record in records:
+        for stay, later in zip(record.stays, [*record.stays[1:], None], strict=True):
+            if not stay.swapped_out or stay.stop is None:
+                continue
+            if later:
+                back = later.first + 1
+            else:
+                back = len(starts) if record.end is None else bisect_left(starts, record.end)
+            change[stay.stop] += stay.swapped_out
+            change[back] -= stay.swapped_out
+    used = 0
+    for step in sorted(change):
+        used += change[step]
+        if used > host_blocks:
+            yield f"step {step} leaves {used} blocks in host memory, which has {host_blocks}"
