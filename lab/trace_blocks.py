@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 from lab.record import Record, Run
@@ -220,8 +220,8 @@ def _host(records: Iterable[Record], starts: Sequence[Time], host_blocks: int) -
     """Host memory holds what moved there until it is back, or until its request has ended."""
     change: dict[int, int] = defaultdict(int)
     for record in records:
-        for stay, later in zip(record.stays, [*record.stays[1:], None], strict=True):
-            if not stay.swapped_out or stay.stop is None:
+        for stay, later in pairwise([*record.stays, None]):
+            if stay is None or not stay.swapped_out or stay.stop is None:
                 continue
             if later:
                 back = later.first + 1
