@@ -28,9 +28,8 @@ class BlockTables:
         self.pool: BlockPool | None = None
         self.index: PrefixIndex | None = PrefixIndex() if policy.prefix_cache else None
         self.host_used = 0
-        self.step = 0
-        self.evicted: list[tuple[int, int]] = []
-        """(step, block): what was given up since the scheduler cleared the list."""
+        self.evicted: list[int] = []
+        """Blocks that were given up since the scheduler cleared the list."""
         self._chains: dict[int, Chain] = {}
         self._published: dict[int, int] = {}
         if policy.blocks:
@@ -200,7 +199,7 @@ class BlockTables:
     def _forget(self, block: int) -> None:
         if self.index is not None:
             self.index.forget(block)
-        self.evicted.append((self.step, block))
+        self.evicted.append(block)
 
     # Coming and going
 
@@ -211,11 +210,11 @@ class BlockTables:
             return
         if sequence.swapped:
             sequence.blocks = self.pool.allocate(sequence.swapped)
-            return
-        sequence.blocks = self.hits(sequence)
-        self.pool.share(sequence.blocks)
-        sequence.computed = len(sequence.blocks) * self.pool.block_tokens
-        self._published[sequence.number] = len(sequence.blocks)
+        elif self.index is not None:
+            sequence.blocks = self.hits(sequence)
+            self.pool.share(sequence.blocks)
+            sequence.computed = len(sequence.blocks) * self.pool.block_tokens
+            self._published[sequence.number] = len(sequence.blocks)
 
     def has_begun(self, sequence: Sequence) -> None:
         """The first step in its seat was carried out: nothing of it is left in host memory."""
@@ -257,5 +256,6 @@ class BlockTables:
         """The sequence has ended: forget what is known of it beside its table."""
         self.host_used -= sequence.swapped
         sequence.swapped = 0
-        self._chains.pop(sequence.number, None)
-        self._published.pop(sequence.number, None)
+        if self.index is not None:
+            self._chains.pop(sequence.number, None)
+            self._published.pop(sequence.number, None)

@@ -9,7 +9,7 @@ from operator import attrgetter
 from threading import RLock
 
 from lab.clock import Clock
-from lab.plan import Executor, StepOutcome, StepPlan
+from lab.plan import Executor
 from lab.request import Request, Time
 from lab.scheduler import Refused, Scheduler
 from lab.trace import Trace
@@ -106,22 +106,15 @@ class Engine:
         try:
             outcome = self.executor.run(plan, now, until)
             self.clock.wait_until(max(outcome.ends, default=now))
+            with self._books:
+                done, outcome, events = self.scheduler.commit(plan, outcome)
         except BaseException:
             with self._books:
                 self.scheduler.abandon(plan)
             raise
-        self._write(plan, outcome, now)
-
-    def _write(self, plan: StepPlan, outcome: StepOutcome, now: Time) -> None:
-        with self._books:
-            try:
-                done, outcome, events = self.scheduler.commit(plan, outcome)
-            except BaseException:
-                self.scheduler.abandon(plan)
-                raise
-            self.trace.record(done, now, outcome)
-            if events:
-                self.trace.note(events, outcome.ends[-1])
+        self.trace.record(done, now, outcome)
+        if events:
+            self.trace.note(events, outcome.ends[-1])
 
     def _take(self, request: Request) -> None:
         try:

@@ -72,21 +72,28 @@ class BlockPool:
         `OutOfBlocks`."""
         if count < 0:
             raise ValueError(f"the number of blocks must not be negative, got {count}")
-        if count > self.available:
-            raise OutOfBlocks(
-                f"need {count} blocks, {self.available} of {self.num_blocks} are free or cached"
-                if self._cached
-                else f"need {count} blocks, {self.free} of {self.num_blocks} are free"
-            )
+        if count > len(self._free):
+            return self._allocate_cached(count)
         if count == 0:
             return []
         blocks = self._free[: -count - 1 : -1]
         del self._free[-count:]
-        while len(blocks) < count:
-            blocks.append(self._evict())
         holders = self._holders
         for block in blocks:
             holders[block] = 1
+        return blocks
+
+    def _allocate_cached(self, count: int) -> list[int]:
+        """All free blocks, and cached ones beside them."""
+        if count > self.available:
+            also = " or cached" if self._kept else ""
+            raise OutOfBlocks(
+                f"need {count} blocks, {self.available} of {self.num_blocks} are free{also}"
+            )
+        blocks = self.allocate(self.free)
+        for _ in range(count - len(blocks)):
+            blocks.append(self._evict())
+            self._holders[blocks[-1]] = 1
         return blocks
 
     def _evict(self) -> int:
@@ -123,20 +130,32 @@ class BlockPool:
         """
         blocks = list(blocks)
         holders, kept = self._holders, self._kept
-        left = []
         for place, block in enumerate(blocks):
+            if holders[block] != 1:
+                left = self._release_shared(blocks, place)
+                break
+            holders[block] = 0
+        else:
+            left = blocks
+        if kept:
+            self._cached.update((block, None) for block in left if block in kept)
+            left = [block for block in left if block not in kept]
+        self._free += left
+
+    def _release_shared(self, blocks: list[int], place: int) -> list[int]:
+        """The rest of a release, from the first block on that has not one holder. Returns those
+        of all that nobody holds any more."""
+        holders, left = self._holders, blocks[:place]
+        for number, block in enumerate(blocks[place:], place):
             count = holders[block]
             if not count:
-                for taken_off in blocks[:place]:
+                for taken_off in blocks[:number]:
                     holders[taken_off] += 1
                 raise ValueError(f"block {block} was released more often than it was held")
             holders[block] = count - 1
             if count == 1:
                 left.append(block)
-        if kept:
-            self._cached.update((block, None) for block in left if block in kept)
-            left = [block for block in left if block not in kept]
-        self._free += left
+        return left
 
     def own(self, table: list[int], index: int) -> tuple[int, int] | None:
         """Make `table[index]` safe to write: a block with other holders is replaced by a copy.

@@ -51,8 +51,6 @@ def _check_names(plan: StepPlan, outcome: StepOutcome) -> None:
 def counted(plan: StepPlan, outcome: StepOutcome, sequences: Mapping[str, Sequence]) -> StepOutcome:
     """An outcome as far as it counts: an answer ends with the first token that ends it, even among
     accepted drafts, and nobody forks from a sequence that failed."""
-    if outcome.tokens is None and not outcome.failures:
-        return outcome
     failures = {**outcome.failures}
     for chunk in plan.written:
         if chunk.fork_of in failures:
@@ -76,11 +74,6 @@ def ending(request_id: str, outcome: StepOutcome) -> tuple[Ending, str]:
     if request_id in outcome.failures:
         return "failed", outcome.failures[request_id]
     return "finished", outcome.stops.get(request_id, "length")
-
-
-def is_over(request_id: str, outcome: StepOutcome) -> bool:
-    """Whether an answer ends with this step although it may be longer."""
-    return request_id in outcome.failures or request_id in outcome.stops
 
 
 def _brings(chunk: Chunk, outcome: StepOutcome) -> bool:

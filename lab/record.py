@@ -54,10 +54,10 @@ class Run:
         rejected = self.drafts - (self.delivered - 1) if self.drafts else 0
         return self.start + self.count - 1 + self.tokens - rejected
 
-    @property
-    def first_reached(self) -> int:
-        """Positions computed when its first step is over, guesses included."""
-        return self.start + self.tokens
+    def ends_at(self, position: int) -> int:
+        """The step after the one in which the positions before `position` were computed, or after
+        the first if they had been before."""
+        return self.first + 1 + max(0, position - (self.start + self.tokens))
 
     def goes_on_with(self, chunk: Chunk, step: int) -> bool:
         """Whether `chunk`, computed in `step`, is one more of these decodes."""
@@ -143,10 +143,12 @@ class Record:
     @classmethod
     def of(cls, request: Request) -> list[Record]:
         """The records of a request's answers, to which nothing has happened yet."""
-        first, *others = (cls._of(answer) for answer in request.answers)
-        for other in others:
-            other.fork_of = first.id
-        return [first, *others]
+        if request.n == 1:
+            return [cls._of(request)]
+        records = [cls._of(answer) for answer in request.answers]
+        for other in records[1:]:
+            other.fork_of = request.id
+        return records
 
     @classmethod
     def _of(cls, request: Request) -> Record:
@@ -199,13 +201,20 @@ class Record:
 
     def holdings(self, block_tokens: int, num_steps: int) -> Iterator[tuple[int, int, list[int]]]:
         """(first step, stop step, blocks): which blocks the request held from when to when."""
-        copying = next((run for run in self.runs if run.copy), None)
-        for first, stop, blocks in self._additions(block_tokens, num_steps):
-            if copying and copying.copy and first < copying.first < stop:
-                source = copying.copy[0]
-                if source in blocks:
-                    yield first, copying.first, [source]
-                    blocks = [block for block in blocks if block != source]
+        copying = [run for run in self.runs if run.copy]
+        additions = self._additions(block_tokens, num_steps)
+        return self._without_copied(additions, copying[0]) if copying else additions
+
+    def _without_copied(
+        self, additions: Iterator[tuple[int, int, list[int]]], copying: Run
+    ) -> Iterator[tuple[int, int, list[int]]]:
+        """The block that a copy took the place of is held until then; there is one at most."""
+        assert copying.copy is not None
+        source = copying.copy[0]
+        for first, stop, blocks in additions:
+            if first < copying.first < stop and source in blocks:
+                yield first, copying.first, [source]
+                blocks = [block for block in blocks if block != source]
             yield first, stop, blocks
 
     def _additions(self, block_tokens: int, num_steps: int) -> Iterator[tuple[int, int, list[int]]]:

@@ -130,7 +130,7 @@ class Sequence:
     """Whether a step was carried out since it took its seat: the executor knows its table."""
     swapped: int = 0
     """Blocks of it that lie in host memory."""
-    forks: list[Sequence] = field(default_factory=list)
+    forks: tuple[Sequence, ...] = ()
     """Further answers that will begin where its prompt ends. They take seats when it does, and
     have no blocks before."""
     fork_of: Sequence | None = None

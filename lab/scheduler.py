@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from lab.block_tables import NO_LIMIT, BlockTables
 from lab.decode_group import DecodeGroup
-from lab.outcome import check_outcome, counted, ending, is_over
+from lab.outcome import check_outcome, counted, ending
 from lab.plan import Chunk, Ending, Event, StepOutcome, StepPlan, Swap
 from lab.policy import RANKS, Policy, Static
 from lab.prefix import Identity
@@ -70,6 +70,7 @@ class Scheduler:
         self._give_up: list[tuple[Time, int, Ending, Sequence]] = []  # a heap of moments
         self._cancelled: list[Sequence] = []
         self._added: list[tuple[int, str, int]] = []  # (step, whose, block) for the group
+        self._evicted: list[tuple[int, int]] = []  # (step, block) for the plan
         self._ended: list[str] = []  # of whom no plan that was carried out has told
 
     # What comes in
@@ -102,7 +103,7 @@ class Scheduler:
         for other in others:
             other.fork_of = first
         if others:
-            first.forks = others
+            first.forks = tuple(others)
             self._unforked += len(others)
             self._families[request.id] = tuple(answer.id for answer in answers)
         self._wait(first)
@@ -154,8 +155,7 @@ class Scheduler:
 
     def plan(self, now: Time) -> StepPlan:
         """Decide the next step: decodes first, then prefills, then whoever can be admitted."""
-        self.tables.step = self._step
-        self.tables.evicted.clear()
+        self._evicted = []
         events = self._end_those_who_gave_up(now)
         preempted, swap_out = self._make_room_for_decodes()
         chunks = self._decodes()
@@ -173,7 +173,7 @@ class Scheduler:
         repeat = 1
         if num_decodes and not chunks and not preempted:
             repeat = self._equal_steps()
-        return StepPlan(
+        plan = StepPlan(
             self._step,
             tuple(sorted(chunks, key=_by_seat)) if chunks else (),
             self._group.view(),
@@ -182,10 +182,13 @@ class Scheduler:
             (*events, *preempted),
             self._idle_seats() if self._keeps_seats else (),
             self._wake_at(opens),
-            swap_out,
-            tuple(self._ended),
-            tuple(self.tables.evicted),
         )
+        if self.tables.evicted:
+            self._note_evictions(self._step)
+        if swap_out or self._ended or self._evicted:
+            ended, evicted = tuple(self._ended), tuple(self._evicted)
+            plan = plan._replace(swap_out=swap_out, ended=ended, evicted=evicted)
+        return plan
 
     def commit(
         self, plan: StepPlan, outcome: StepOutcome
@@ -197,14 +200,17 @@ class Scheduler:
         ValueError, and changes nothing, if the outcome does not answer the plan.
         """
         check_outcome(plan, outcome)
-        outcome = counted(plan, outcome, self._sequences)
+        if outcome.tokens is not None or outcome.failures:
+            outcome = counted(plan, outcome, self._sequences)
         steps = len(outcome.ends)
         if steps > 1:
             self._add_blocks(self._group.needs(self._step + 1, self._step + steps))
         self._step += steps
-        del self._ended[: len(plan.ended)]
+        if plan.ended:
+            del self._ended[: len(plan.ended)]
         done = self._group.done(self._step)
-        done += self._write_all(plan, outcome)
+        if plan.written:
+            done += self._write_all(plan, outcome)
         events: list[Event] = []
         if len(done) > 1:
             done.sort(key=_by_seat)
@@ -213,11 +219,11 @@ class Scheduler:
                 events += self._end(sequence, *ending(sequence.request.id, outcome))
         if plan.repeat > 1:
             step, written, decodes, _, _, told, idle_seats, wake_at, swap_out, ended, _ = plan
-            added, evicted = tuple(self._added), tuple(self.tables.evicted)
+            added, evicted = tuple(self._added), tuple(self._evicted)
             plan = StepPlan(
-                *(step, written, decodes, added, steps, told),
-                *(idle_seats, wake_at, swap_out, ended, evicted),
-            )
+                step, written, decodes, added, steps, told, idle_seats, wake_at, swap_out, ended,
+                evicted,
+            )  # fmt: skip
         return plan, outcome, tuple(events)
 
     def abandon(self, plan: StepPlan) -> None:
@@ -237,10 +243,10 @@ class Scheduler:
 
     def _make_room_for_decodes(self) -> tuple[list[Event], tuple[Swap, ...]]:
         """Preempt, last in order first, until every decode that is left gets its next block."""
+        if self.pool is None or self.pool.free >= len(self.running):
+            return [], ()
         preempted: list[Event] = []
         moved: list[Swap] = []
-        if self.pool is None or self.pool.available >= len(self.running):
-            return preempted, ()
         while self.tables.wanted(self._decodes_in_need()) > self.pool.available:
             victim = max(self.running, key=_by_rank)
             swap, reason = self._preempt(victim)
@@ -255,10 +261,14 @@ class Scheduler:
         apart = [
             s
             for s in self._apart
-            if s.missing == 1 and (tables.short(s, 1) or tables.shares_its_end(s))
+            if s.missing == 1 and (tables.short(s, 1) or self._shares_its_end(s))
         ]
         group = self._group.in_need(self._step)
         return sorted([*group, *apart], key=_by_seat) if apart else group
+
+    def _shares_its_end(self, sequence: Sequence) -> bool:
+        """Whether the sequence will write to a block that others hold too, as after a fork."""
+        return bool(self._families) and self.tables.shares_its_end(sequence)
 
     def _decodes(self) -> list[Chunk]:
         """One token for each running sequence that misses just one: blocks for all of them, and
@@ -268,7 +278,7 @@ class Scheduler:
             self._add_blocks(self._group.needs(self._step, self._step + 1))
             return []
         in_need = self._decodes_in_need() if self.pool else []
-        sharing = [s for s in in_need if self.tables.shares_its_end(s)]
+        sharing = [s for s in in_need if self._shares_its_end(s)]
         self._add_blocks([(self._step, s) for s in in_need if s not in sharing])
         new = {s.number: (s.blocks[-1],) for s in in_need if s.pace is None and s not in sharing}
         copies = {s.number: self.tables.own(s) for s in sharing}
@@ -301,12 +311,13 @@ class Scheduler:
         """One block for each (step, sequence) in need of one."""
         if self.pool is None or not needs:
             return
-        if self.pool.free >= len(needs):
+        if self.tables.index is None or self.pool.free >= len(needs):
             blocks = self.pool.allocate(len(needs))
         else:
             blocks = []
-            for self.tables.step, _ in needs:
+            for step, _ in needs:
                 blocks += self.pool.allocate(1)
+                self._note_evictions(step)
         for (step, sequence), block in zip(needs, blocks, strict=True):
             sequence.blocks.append(block)
             if sequence.pace is not None:
@@ -413,7 +424,7 @@ class Scheduler:
             return done - self._step
         # each member begins a block once in `block_tokens` steps
         rounds = -(-(done - self._step) // self.policy.block_tokens)
-        if rounds * len(self._group) <= self.pool.available:
+        if rounds * len(self._group) <= self.pool.free:
             return done - self._step
         free = self.pool.available
         for step in range(self._step + 1, done):
@@ -440,21 +451,28 @@ class Scheduler:
             return self.tables.available - self.tables.promised(self.running)
         return self.tables.available
 
+    def _note_evictions(self, step: int) -> None:
+        self._evicted += [(step, block) for block in self.tables.evicted]
+        self.tables.evicted.clear()
+
     # What came of it
 
     def _write_all(self, plan: StepPlan, outcome: StepOutcome) -> list[Sequence]:
         """Write down what each chunk brought. Returns those who are done with it."""
         done = []
+        failures, stops = outcome.failures, outcome.stops
+        if self._unforked:
+            for chunk in plan.written:
+                if chunk.fork_of and chunk.fork_of not in failures:
+                    self._fork(self._sequences[chunk.request_id])
         for chunk in plan.written:
-            if chunk.fork_of and chunk.fork_of not in outcome.failures:
-                self._fork(self._sequences[chunk.request_id])
-        for chunk in plan.written:
-            sequence = self._sequences[chunk.request_id]
+            who = chunk.request_id
+            sequence = self._sequences[who]
             if sequence.fork_of is None:
                 self._write(sequence, chunk, outcome)
-            if sequence.tokens >= sequence.limit or is_over(chunk.request_id, outcome):
+            if sequence.tokens >= sequence.limit or who in failures or who in stops:
                 done.append(sequence)
-            elif chunk.samples and self._joins_group and not self.tables.shares_its_end(sequence):
+            elif chunk.samples and self._joins_group and not self._shares_its_end(sequence):
                 self._apart.remove(sequence)
                 self._group.join(sequence, self._step)
         return done
@@ -473,14 +491,15 @@ class Scheduler:
             sequence.tokens += 1 + accepted
             if outcome.tokens is not None:
                 sequence.output += outcome.tokens[chunk.request_id]
-        self.tables.publish(sequence)
+        if self.tables.index is not None:
+            self.tables.publish(sequence)
 
     def _fork(self, sequence: Sequence) -> None:
         """From now on the sequence is one of its own, in the seat that was kept for it."""
         source = sequence.fork_of
         assert source is not None, "a sequence forks once"
         self.tables.fork(sequence, source)
-        source.forks.remove(sequence)
+        source.forks = tuple(fork for fork in source.forks if fork is not sequence)
         sequence.fork_of = None
         self._unforked -= 1
         insort(self.running, sequence, key=_by_seat)
@@ -493,8 +512,9 @@ class Scheduler:
         self._num_waiting += 1
 
     def _take_seat(self, sequence: Sequence) -> None:
-        for member in (sequence, *sequence.forks):
-            member.seat = heapq.heappop(self._free_seats)
+        sequence.seat = heapq.heappop(self._free_seats)
+        for fork in sequence.forks:
+            fork.seat = heapq.heappop(self._free_seats)
         sequence.passed_over = 0
         insort(self.running, sequence, key=_by_seat)
         insort(self._apart, sequence, key=_by_seat)
@@ -510,8 +530,9 @@ class Scheduler:
     def _leave_seat(self, sequence: Sequence) -> None:
         self.tables.clear(sequence)
         self.running.remove(sequence)
-        for member in (sequence, *sequence.forks):
-            heapq.heappush(self._free_seats, member.seat)
+        heapq.heappush(self._free_seats, sequence.seat)
+        for fork in sequence.forks:
+            heapq.heappush(self._free_seats, fork.seat)
 
     def _preempt(self, sequence: Sequence) -> tuple[Swap | None, str]:
         """Take a sequence's seat. Returns what moves to host memory, and why or why not."""
@@ -529,7 +550,7 @@ class Scheduler:
         self._remember(sequence.request.id)
         self.tables.drop(sequence)
         events = [Event(sequence.request.id, kind, reason)]
-        for fork in list(sequence.forks):
+        for fork in sequence.forks:
             events += self._end(fork, kind, reason)
         if sequence.fork_of is not None:
             return events + self._leave_unforked(sequence, sequence.fork_of)
@@ -547,7 +568,7 @@ class Scheduler:
 
     def _leave_unforked(self, sequence: Sequence, source: Sequence) -> list[Event]:
         """A further answer ends before there was anything of it but perhaps a seat."""
-        source.forks.remove(sequence)
+        source.forks = tuple(fork for fork in source.forks if fork is not sequence)
         self._unforked -= 1
         if source not in self.running:
             return []

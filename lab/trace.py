@@ -215,7 +215,8 @@ class Trace:
         starts += outcome.ends[:-1]
         ends += outcome.ends
         going_on = self._going_on
-        self.evictions += plan.evicted
+        if plan.evicted:
+            self.evictions += plan.evicted
         for swap in plan.swap_out:
             stays = self._records[swap.request_id].stays
             stays[-1] = stays[-1]._replace(swapped_out=len(swap.blocks))

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from lab.record import Record, Run
 from lab.request import Time
@@ -37,15 +37,16 @@ def block_problems(
 def _tables(records: Iterable[Record], block_tokens: int) -> Iterator[str]:
     """Tables are as long as their positions need, on the device and in host memory."""
     for record in records:
-        for before, run, first in record.runs_of_stays():
-            held = 0 if first else -(-run.start // block_tokens)
+        for run in record.runs:
+            is_whole = run.cached or run.restored or not run.tokens
+            held = 0 if is_whole else -(-run.start // block_tokens)
             want = -(-(run.start + run.count - 1 + run.tokens) // block_tokens) - held
             if len(run.blocks) != want:
                 yield (
                     f"request {record.id!r}: from step {run.first} on it needs {want} more blocks, "
                     f"and took {len(run.blocks)}"
                 )
-            if run.restored and before and run.restored != -(-run.start // block_tokens):
+            if run.restored and run.restored != -(-run.start // block_tokens):
                 yield (
                     f"request {record.id!r}: step {run.first} brings {run.restored} blocks back "
                     f"from host memory for {run.start} positions"
@@ -93,7 +94,7 @@ class _Moves:
         self.forked: dict[int, list[int]] = defaultdict(list)
         self.back: dict[int, list[list[int]]] = defaultdict(list)
         for record in records:
-            sharing = {run.first: run for run in record.runs if run.shares}
+            sharing = {run.first: run for run in record.runs if run.cached or not run.tokens}
             for first, stop, blocks in record.holdings(block_tokens, num_steps):
                 self.back[stop].append(blocks)
                 if first in sharing:
@@ -123,11 +124,16 @@ class _Used:
 
     def leave(self, blocks: Iterable[int]) -> None:
         """One table less holds each of the blocks."""
+        if not self._more:
+            self.blocks.difference_update(blocks)
+            return
         for block in blocks:
-            if self._more[block]:
-                self._more[block] -= 1
-            else:
+            if block not in self._more:
                 self.blocks.discard(block)
+            elif self._more[block] == 1:
+                del self._more[block]
+            else:
+                self._more[block] -= 1
 
 
 def _holders(moves: _Moves, num_blocks: int) -> Iterator[str]:
@@ -156,45 +162,53 @@ def _full(
     """What is taken from the cache was computed to its end, and handed to nobody since."""
     lives: dict[int, list[tuple[int, int | None]]] = defaultdict(list)
     for record in records:
-        for block, handed_out, full in _lives(record, block_tokens):
-            lives[block].append((handed_out, full))
+        for block, since, full in _lives(record, block_tokens):
+            lives[block].append((since, full))
     for step, blocks in hits.items():
         for block in blocks:
-            last = max((life for life in lives[block] if life[0] <= step), default=None)
-            if last is None or last[1] is None or last[1] > step:
+            last = max((since for since, _ in lives[block] if since <= step), default=step)
+            if not any(
+                since == last and full is not None and full <= step for since, full in lives[block]
+            ):
                 yield f"step {step} takes block {block} from the cache, and it was not full"
 
 
+class _Held(NamedTuple):
+    """A block of a table, the step since which it is there, and whether it was handed out then."""
+
+    block: int
+    since: int
+    is_new: bool
+
+
 def _lives(record: Record, block_tokens: int) -> Iterator[tuple[int, int, int | None]]:
-    """(block, step in which it was handed out, step from which on it was full or None), for the
-    blocks that a request did not share."""
-    table: list[tuple[int, int | None]] = []
+    """(block, step since which its content is this one, step from which on it is full, or None),
+    for the blocks that a request got anew or writes on in."""
+    table: list[_Held] = []
     place = 0
     for _, run, first in record.runs_of_stays():
         if first:
-            yield from ((b, at, None) for b, at in table[place:] if at is not None)
-            place = run.cached // block_tokens if run.tokens else run.start // block_tokens
-            table = []
+            yield from ((held.block, held.since, None) for held in table[place:] if held.is_new)
+            table, place = [], (run.cached if run.tokens else run.start) // block_tokens
         if run.copy:
-            table[-1] = (run.copy[1], run.first)
-        table += _handed_out(run, block_tokens, place if first else 0)
+            if table[-1].is_new:
+                yield table[-1].block, table[-1].since, None
+            table[-1] = _Held(run.copy[1], run.first, True)
+        table += _added(run, block_tokens)
         while (place + 1) * block_tokens <= run.reached:
-            block, at = table[place]
+            held = table[place]
             place += 1
-            if at is not None:
-                yield block, at, run.first + 1 + max(0, place * block_tokens - run.first_reached)
+            yield held.block, held.since, run.ends_at(place * block_tokens)
         del table[-(-run.reached // block_tokens) :]
-    yield from ((b, at, None) for b, at in table[place:] if at is not None)
+    yield from ((held.block, held.since, None) for held in table[place:] if held.is_new)
 
 
-def _handed_out(run: Run, block_tokens: int, shared: int) -> Iterator[tuple[int, int | None]]:
-    """The blocks of a run with the step in which each was handed out; None for the first, which
-    it shares."""
+def _added(run: Run, block_tokens: int) -> Iterator[_Held]:
     step, each = run.first, 0
     if run.count > 1:
         step, each = run.first + -run.start % block_tokens, block_tokens
-    for number, block in enumerate(run.blocks):
-        yield block, None if number < shared or not run.tokens else step
+    for block in run.blocks:
+        yield _Held(block, step, run.tokens > 0)
         step += each
 
 

@@ -28,7 +28,8 @@ def problems(
     found = list(_clock(starts, ends))
     for record in records:
         found += [f"request {record.id!r}: {text}" for text in _computed(record, ends)]
-        found += [f"request {record.id!r}: {text}" for text in _resumed(record, settings)]
+        if _has_more(record):
+            found += [f"request {record.id!r}: {text}" for text in _resumed(record, settings)]
     if found:
         yield from found
         return
@@ -112,6 +113,13 @@ def _begins_at(run: Run, record: Record) -> int:
     if record.fork_of and not run.tokens:
         return record.prompt_tokens
     return run.cached
+
+
+def _has_more(record: Record) -> bool:
+    """Whether the request did not compute all of it itself, or part of it moved."""
+    return any(run.cached or run.restored for run in record.runs) or any(
+        stay.swapped_out for stay in record.stays
+    )
 
 
 def _resumed(record: Record, settings: Mapping[str, Any]) -> Iterator[str]:

@@ -249,7 +249,7 @@ class AnyUseOfTheScheduler(RuleBasedStateMachine):
             assert (sequence.computed > 0) == (sequence.swapped > 0)
             assert sequence.passed_over <= self.policy.patience
         for fork in forks:
-            assert (fork.computed, fork.blocks, fork.forks) == (0, [], [])
+            assert (fork.computed, fork.blocks, fork.forks) == (0, [], ())
         seats = [s.seat for r in scheduler.running for s in (r, *r.forks)]
         assert sorted([*seats, *scheduler._free_seats]) == [*range(self.policy.seats)]
 
