@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeAlias
 
+from lab.sampling import GREEDY, Sampling
+
 Time: TypeAlias = int | float | Fraction
 """A moment or a duration in the unit of its workload or trace. Times keep their type: a table
 given in whole milliseconds stays in integers, one given in thirds stays in fractions."""
@@ -34,6 +36,9 @@ class Request:
     (with which the model says that it is done; none: it is not listened to). That token is
     delivered and counted. Both need an executor that names tokens.
 
+    `sampling` says how a live model chooses tokens, `stop` which texts end an answer; a simulation
+    knows neither.
+
     `tenant` and `adapter` (its name and version in one) keep cached prefixes apart: nobody is
     given K and V that were computed for another tenant or with another adapter.
     """
@@ -50,6 +55,8 @@ class Request:
     end_ids: Collection[int] = ()
     tenant: str = ""
     adapter: str = ""
+    sampling: Sampling = GREEDY
+    stop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.prompt) == 0:
@@ -93,7 +100,10 @@ class Request:
         if self.n == 1:
             return (self,)
         ids = [self.id, *(f"{self.id}#{number}" for number in range(2, self.n + 1))]
-        return tuple(replace(self, id=name, n=1) for name in ids)
+        return tuple(
+            replace(self, id=name, n=1, sampling=self.sampling.of_answer(number))
+            for number, name in enumerate(ids, 1)
+        )
 
     def ends_with(self, token: int) -> str:
         """Why the answer is over with this token: "stop", "end of text", or "" if it goes on."""

@@ -17,7 +17,8 @@ FILES = sorted(path.relative_to(LAB).as_posix() for path in LAB.rglob("*.py"))
 # Who may import whom. A row may name only rows above it, so there can be no circle between them.
 ALLOWED = {
     # what was asked
-    "request": set(),
+    "sampling": set(),
+    "request": {"sampling"},
     "draws": set(),
     "trace_files": {"request"},
     "workload": {"request", "draws", "trace_files"},
@@ -47,15 +48,20 @@ ALLOWED = {
     "scheduler": {
         *("request", "plan", "prefix", "policy", "decode_group", "block_tables", "outcome"),
     },
-    # who computes: nothing here knows who decided
-    "model": {"ledgers"},
-    "executors": {"request", "plan", "trace", "ledgers"},
-    # the one loop, and its parts put together
     "clock": {"request"},
+    # who computes: nothing here knows who decided
+    "model": {"ledgers", "sampling"},
+    "executors": {"request", "plan", "trace", "ledgers"},
+    "executors/live": {"request", "plan", "policy", "clock", "model"},
+    # the one loop, and its parts put together
     "engine": {"request", "plan", "trace", "clock", "scheduler"},
     "run": {
         *("request", "workload", "record", "trace", "policy", "scheduler"),
         *("executors", "clock", "engine"),
+    },
+    "live": {
+        *("request", "trace", "policy", "prefix", "scheduler"),
+        *("executors", "model", "clock", "engine"),
     },
     # what a reader may change: a run and its picture, from a few numbers
     "what_ifs": {
@@ -77,6 +83,7 @@ ALLOWED = {
 CORE = set(sys.stdlib_module_names) | {"lab"}
 PACKAGES = {  # what a row needs beyond the standard library
     "model": {"torch", "safetensors", "tokenizers", "jinja2"},
+    "executors/live": {"torch"},
     "widgets": {"anywidget", "traitlets"},
 }
 
@@ -86,8 +93,9 @@ def source(file: str) -> str:
 
 
 def row_of(file: str) -> str:
-    """The row of ALLOWED that a file or a module stands in: its package, or its own name."""
-    return file.split("/")[0].removesuffix(".py")
+    """The row of ALLOWED that a file or a module stands in: its own name, or its package's."""
+    whole = file.removesuffix(".py")
+    return whole if whole in ALLOWED else whole.split("/")[0]
 
 
 def imported(text: str) -> Iterator[str]:

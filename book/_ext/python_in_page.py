@@ -31,8 +31,8 @@ NEEDED = (
 )
 FETCHED = [name for name in NEEDED if not name.endswith(".mjs")]
 """What the worker can count while it comes; modules come by import."""
-BEYOND_PYTHON = {"model", "widgets"}
-"""Folders of `lab` that need packages which the page has not."""
+BEYOND_PYTHON = {"live.py", "model", "widgets"}
+"""What of `lab` needs packages which the page has not."""
 
 log = logging.getLogger(__name__)
 
