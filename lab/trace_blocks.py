@@ -26,7 +26,7 @@ def block_problems(
     yield from _holders(moves, settings["blocks"])
     if moves.hits:
         yield from _full(records, moves.hits, block_tokens)
-    yield from _copies(records, len(starts), block_tokens)
+    yield from _writes(records, len(starts), block_tokens)
     for step, block in evictions:
         if block not in chain.from_iterable(moves.new.get(step, ())):
             yield f"step {step} gives up block {block}, and hands it to nobody"
@@ -212,22 +212,46 @@ def _added(run: Run, block_tokens: int) -> Iterator[_Held]:
         step += each
 
 
-def _copies(records: Sequence[Record], num_steps: int, block_tokens: int) -> Iterator[str]:
-    """Only a block that somebody else holds too is copied, and only by who writes into it."""
+def _writes(records: Sequence[Record], num_steps: int, block_tokens: int) -> Iterator[str]:
+    """Nobody writes into a block that others hold, and only such a block is copied first."""
+    forks = [run for r in records for run in r.runs if not run.tokens and run.start % block_tokens]
+    ends = {run.blocks[-1] for run in forks if run.blocks}
     copying = [(r, run, run.copy[0]) for r in records for run in r.runs if run.copy]
-    sources = {source for _, _, source in copying}
-    held: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for record in records if sources else ():
+    watched = ends | {source for _, _, source in copying}
+    held: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
+    for record in records if watched else ():
         for first, stop, blocks in record.holdings(block_tokens, num_steps):
-            for block in sources.intersection(blocks):
-                held[block].append((first, stop))
+            for block in watched.intersection(blocks):
+                held[block].append((record.id, first, stop))
     for record, run, source in copying:
-        holders = sum(first < run.first <= stop for first, stop in held[source])
+        holders = sum(first < run.first <= stop for _, first, stop in held[source])
         if holders < 2 or run.start % block_tokens == 0:
             yield (
                 f"request {record.id!r}: step {run.first} copies block {source} to write position "
                 f"{run.start}, and {holders} tables hold it"
             )
+    for record in records if ends else ():
+        for run, block in _written_to(record, block_tokens):
+            for other, first, stop in held.get(block, ()):
+                if other != record.id and first < run.first < stop:
+                    yield (
+                        f"request {record.id!r}: step {run.first} writes into block {block}, "
+                        f"which {other!r} holds too"
+                    )
+
+
+def _written_to(record: Record, block_tokens: int) -> Iterator[tuple[Run, int]]:
+    """The runs that begin within a block, and that block."""
+    table: list[int] = []
+    for _, run, first in record.runs_of_stays():
+        if first:
+            table = []
+        if run.copy:
+            table[-1] = run.copy[1]
+        table += run.blocks
+        if run.tokens and run.start % block_tokens:
+            yield run, table[run.start // block_tokens]
+        del table[-(-run.reached // block_tokens) :]
 
 
 def _host(records: Iterable[Record], starts: Sequence[Time], host_blocks: int) -> Iterator[str]:

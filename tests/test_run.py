@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from drawn_runs import ORDERS, ask, cost_models, policies, served, workloads
-from golden_runs import GOLDEN, MAKERS, drawn, preempted, static_with_timeout
+from golden_runs import GOLDEN, MAKERS, drawn, preempted, shared, static_with_timeout
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -36,11 +36,30 @@ def test_a_golden_trace_stays_as_it_is_bit_for_bit(name: str, tmp_path: Path) ->
     )
 
 
+@pytest.mark.parametrize(
+    "path", sorted((GOLDEN / "version_1").glob("*.json")), ids=lambda p: p.stem
+)
+def test_a_trace_of_the_first_version_can_still_be_read_and_is_the_same_run(path: Path) -> None:
+    old, now = load(path), MAKERS[path.stem]()
+    assert (old.starts, old.ends, old.requests) == (now.starts, now.ends, now.requests)
+    assert old.timeline() == now.timeline()
+
+
 def test_the_golden_traces_show_what_they_are_there_for() -> None:
     stays = [stay for record in preempted().requests for stay in record.stays]
     assert [stay.preempted for stay in stays] == [False, True, False, False]
     statuses = [record.status for record in static_with_timeout().requests]
     assert statuses == ["finished", "finished", "cancelled", "timed out", "refused", "cancelled"]
+    trace = shared()
+    assert trace.timeline() == [
+        "0-1  A[0:7) A#2[7:7)",
+        "1-2  A[7:8) A#2[7:8) B[4:10)",
+        "2-4  A[8:9) A#2[8:9)",
+        "4-6  B[10:11) C[0:5)",
+    ]
+    assert trace["A"].runs[1].copy == (1, 2)
+    assert (trace["B"].runs[0].cached, trace["B"].runs[1].restored) == (4, 3)
+    assert (trace["B"].stays[0].swapped_out, trace.evictions) == (3, [(2, 3), (3, 0)])
     records = drawn().requests
     assert any(stay.preempted for record in records for stay in record.stays)
     assert any(run.kind == "prefill" and not run.delivered for r in records for run in r.runs)
