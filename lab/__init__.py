@@ -52,6 +52,7 @@ _WHERE = {
     "public_trace": "lab.public_traces",
     "request_rows": "lab.figures.rows",
     "request_states": "lab.figures.states",
+    "reuse": "lab.ledgers.reuse",
     "save": "lab.trace_json",
     "save_perfetto": "lab.perfetto",
     "self_check": "lab.widgets.self_check",

@@ -23,6 +23,7 @@ from lab.ledgers.latency import latency as latency
 from lab.ledgers.latency import percentile as percentile
 from lab.ledgers.money import cost as cost
 from lab.ledgers.occupancy import occupancy as occupancy
+from lab.ledgers.reuse import reuse as reuse
 from lab.ledgers.sizes import device as device
 from lab.ledgers.sizes import model_size as model_size
 from lab.ledgers.splitting import split as split

@@ -53,8 +53,16 @@ def simulate(
     """Serve a workload on a virtual clock: the real scheduler, with durations from `cost`.
 
     The same inputs give the same trace, bit for bit, with and without `repeats` (many equal steps
-    planned at once). `progress` is called with the number of requests that have arrived.
+    planned at once). `progress` is called with the number of requests that have arrived. Raises
+    ValueError if workload and cost model have two units, or policy and cost model two sizes of
+    the blocks that are swapped.
     """
+    size = cost.settings.get("swap_block_tokens", policy.block_tokens)
+    if policy.preemption == "swap" and size != policy.block_tokens:
+        raise ValueError(
+            f"the cost model moves blocks of {size} tokens and the policy has blocks of "
+            f"{policy.block_tokens}: give both the same block_tokens"
+        )
     settings = {
         "maker": "simulated",
         "workload": workload.name,

@@ -252,3 +252,20 @@ def test_two_units_in_one_run_are_refused() -> None:
         given_times({"A": [1]}, work, unit="ms")
     with pytest.raises(ValueError, match=message):
         simulate(work, Continuous(), CostModel.equal_steps(unit="ms"))
+
+
+def test_a_roofline_and_a_policy_of_two_block_sizes_are_refused_where_blocks_move() -> None:
+    work = Workload.given({"A": (0, 4, 1)}, unit="s")
+    cost = CostModel.roofline("llama-3-8b", "h100")
+    policy = Continuous(blocks=9, block_tokens=8, preemption="swap")
+    message = "the cost model moves blocks of 16 tokens and the policy has blocks of 8: give both"
+    with pytest.raises(ValueError, match=message):
+        simulate(work, policy, cost)
+    simulate(work, Continuous(blocks=9, block_tokens=8), cost)
+    simulate(work, policy, CostModel.roofline("llama-3-8b", "h100", block_tokens=8))
+
+
+def test_several_answers_are_given_times_each() -> None:
+    work = Workload.given({"A": {"prompt": 4, "output": 2, "n": 2}})
+    trace = given_times({"A": [1, 2], "A#2": [1, 3]}, work)
+    assert [(r.id, r.end, r.fork_of) for r in trace.requests] == [("A", 2, None), ("A#2", 3, "A")]

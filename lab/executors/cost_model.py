@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from lab.ledgers.compute import attention_pairs
-from lab.ledgers.memory import kv_bytes_per_token
+from lab.ledgers.reuse import block_bytes
 from lab.ledgers.roofline import RooflineModel
 from lab.ledgers.sizes import GB, Device, ModelSize, Number
 from lab.ledgers.sizes import device as device_named
@@ -214,15 +214,16 @@ class CostModel:
             bounds = prices.step(shape.tokens, context, pairs, samples)
             return bounds.low_s if overlap else bounds.high_s
 
-        settings = {
+        settings: dict[str, Any] = {
             "cost": "roofline",
             "model": sizes.name,
             "device": chip.name,
             "dtype": dtype,
             "overlap": overlap,
         }
-        per_block = block_tokens * kv_bytes_per_token(sizes) / link_bytes_per_s
-        return cls(duration, "s", settings, padded).swapping(float(per_block))
+        per_block = float(block_bytes(sizes, block_tokens=block_tokens) / link_bytes_per_s)
+        settings["swap_block_tokens"] = block_tokens
+        return cls(duration, "s", settings, padded).swapping(per_block)
 
 
 def _check_not_negative(**values: Time) -> None:
