@@ -8,18 +8,21 @@ import threading
 from collections import Counter
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from model_folders import hf_model, save
+from test_tokenizer import bytes_tokenizer
 
 import lab
 from lab.live import live_engine
 from lab.model.config import ModelConfig
 from lab.model.decoder import Decoder, greedy_oracle
-from lab.model.folder import Model
+from lab.model.folder import Model, load
 from lab.model.weights import Weights
 from lab.policy import Policy
 from lab.request import Request
@@ -215,6 +218,20 @@ def test_threads_may_ask_and_cancel_while_it_runs() -> None:
         assert found[request.id] == alone(request.prompt, 6)
         assert heard[request.id] == 6
     assert engine.scheduler.pool.free == 30
+
+
+def test_a_folder_is_served_and_a_stop_text_ends_an_answer(tmp_path: Path) -> None:
+    save(hf_model("qwen3", vocab_size=258), tmp_path)
+    bytes_tokenizer().save(str(tmp_path / "tokenizer.json"))
+    model = load(tmp_path)
+    prompt = model.tokenizer.encode("Is it so?")
+    policy = lab.Continuous(seats=2, block_tokens=4)
+    whole = outputs(lab.serve([ask("A", prompt, 12)], policy, str(tmp_path)))["A"]
+    assert whole == greedy_oracle(model.decoder, prompt, 12)
+    end = next(n for n in range(1, 13) if model.tokenizer.decode(whole[:n]))
+    stop = model.tokenizer.decode(whole[:end])
+    trace = lab.serve([ask("A", prompt, 12, stop=(stop,))], policy, model)
+    assert (trace["A"].output, trace["A"].reason) == (whole[:end], "stop")
 
 
 def test_a_live_trace_is_read_by_every_ledger_and_figure() -> None:
