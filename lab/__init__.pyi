@@ -23,12 +23,15 @@ from lab.ledgers.latency import latency as latency
 from lab.ledgers.latency import percentile as percentile
 from lab.ledgers.money import cost as cost
 from lab.ledgers.occupancy import occupancy as occupancy
+from lab.ledgers.reuse import reuse as reuse
 from lab.ledgers.sizes import device as device
-from lab.ledgers.sizes import model as model
+from lab.ledgers.sizes import model_size as model_size
 from lab.ledgers.splitting import split as split
 from lab.ledgers.table import compare as compare
 from lab.ledgers.task import task as task
 from lab.ledgers.throughput import throughput as throughput
+from lab.live import live_engine as live_engine
+from lab.live import serve as serve
 from lab.perfetto import save_perfetto as save_perfetto
 from lab.policy import Continuous as Continuous
 from lab.policy import Static as Static
@@ -36,6 +39,7 @@ from lab.public_traces import public_trace as public_trace
 from lab.request import Request as Request
 from lab.run import given as given
 from lab.run import simulate as simulate
+from lab.sampling import Sampling as Sampling
 from lab.trace import Trace as Trace
 from lab.trace_json import load as load
 from lab.trace_json import save as save

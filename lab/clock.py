@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -20,6 +21,14 @@ class Clock(Protocol):
         """Nothing happens before `moment`; a moment that has passed is no wait at all."""
         ...
 
+    def rest_until(self, moment: Time) -> None:
+        """As `wait_until`, but `wake` ends it early. `math.inf` rests until then."""
+        ...
+
+    def wake(self) -> None:
+        """End a rest, from any thread: the present one, or else the next."""
+        ...
+
 
 class VirtualClock:
     """Time that moves only when told to. It starts at the integer 0, so exact times stay exact."""
@@ -32,6 +41,12 @@ class VirtualClock:
 
     def wait_until(self, moment: Time) -> None:
         self._now = max(self._now, moment)
+
+    def rest_until(self, moment: Time) -> None:
+        self.wait_until(moment)
+
+    def wake(self) -> None:
+        """Nobody rests: time moves at once."""
 
 
 class WallClock:
@@ -47,6 +62,7 @@ class WallClock:
     ) -> None:
         self._read, self._sleep = read, sleep
         self._zero = read()
+        self._bell = threading.Event()
 
     def now(self) -> float:
         return self._read() - self._zero
@@ -54,3 +70,12 @@ class WallClock:
     def wait_until(self, moment: Time) -> None:
         while (remaining := float(moment) - self.now()) > 0:
             self._sleep(remaining)
+
+    def rest_until(self, moment: Time) -> None:
+        remaining = float(moment) - self.now()
+        if remaining > 0:
+            self._bell.wait(min(remaining, threading.TIMEOUT_MAX))
+        self._bell.clear()
+
+    def wake(self) -> None:
+        self._bell.set()

@@ -6,6 +6,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from operator import attrgetter
+from threading import RLock
 
 from lab.clock import Clock
 from lab.plan import Executor
@@ -19,7 +20,12 @@ class Stuck(RuntimeError):
 
 
 class Engine:
-    """Scheduler, executor and clock put together; `trace` remembers what they did."""
+    """Scheduler, executor and clock put together; `trace` remembers what they did.
+
+    One thread runs the engine. `add`, `cancel`, `wake` and `close` may be called from any thread
+    meanwhile: whoever comes in while a step is computed is seen by the next plan, and who waits
+    for something to do is woken.
+    """
 
     def __init__(
         self, scheduler: Scheduler, executor: Executor, clock: Clock, trace: Trace
@@ -28,16 +34,42 @@ class Engine:
         self.executor = executor
         self.clock = clock
         self.trace = trace
+        self._books = RLock()  # held while books are read or written, never while computing
+        self._is_open = False
+        self._is_closed = False
 
     def add(self, request: Request) -> None:
         """Take a request in. Raises ValueError, and records nothing, if it can never run or its id
         is taken."""
-        self.scheduler.add(request)
-        self.trace.add(request)
+        with self._books:
+            for answer in request.answers:
+                if answer.id in self.trace:
+                    raise ValueError(f"request {answer.id!r} was added already; ids must be unique")
+            self.scheduler.add(request)
+            self.trace.add(request)
+        self.clock.wake()
 
     def cancel(self, request_id: str) -> bool:
         """End a request before the next step. False if it has ended already."""
-        return self.scheduler.cancel(request_id)
+        with self._books:
+            is_alive = self.scheduler.cancel(request_id)
+        self.clock.wake()
+        return is_alive
+
+    def close(self) -> None:
+        """Let `serve` return when everything that was asked is answered."""
+        self._is_closed = True
+        self.clock.wake()
+
+    def serve(self) -> Trace:
+        """Serve whoever comes, until `close` is called and nobody is left."""
+        self._is_open = True
+        try:
+            while self.scheduler.has_work or not self._is_closed:
+                self.step()
+        finally:
+            self._is_open = False
+        return self.trace
 
     def run(
         self, requests: Iterable[Request], progress: Callable[[int], object] | None = None
@@ -63,9 +95,10 @@ class Engine:
         it answers, is passed on after the blocks that the plan had reserved are free again.
         """
         now = self.clock.now()
-        plan = self.scheduler.plan(now)
-        if plan.events:
-            self.trace.note(plan.events, now)
+        with self._books:
+            plan = self.scheduler.plan(now)
+            if plan.events:
+                self.trace.note(plan.events, now)
         until = _earlier(next_arrival, plan.wake_at)
         if plan.is_empty:
             self._wait(until)
@@ -73,9 +106,11 @@ class Engine:
         try:
             outcome = self.executor.run(plan, now, until)
             self.clock.wait_until(max(outcome.ends, default=now))
-            done, events = self.scheduler.commit(plan, outcome)
+            with self._books:
+                done, outcome, events = self.scheduler.commit(plan, outcome)
         except BaseException:
-            self.scheduler.abandon(plan)
+            with self._books:
+                self.scheduler.abandon(plan)
             raise
         self.trace.record(done, now, outcome)
         if events:
@@ -88,7 +123,9 @@ class Engine:
             self.trace.refuse(request, str(reason))
 
     def _wait(self, until: Time | None) -> None:
-        if until is not None and until < math.inf:
+        if self._is_open and not self._is_closed:
+            self.clock.rest_until(math.inf if until is None else until)
+        elif until is not None and until < math.inf:
             self.clock.wait_until(until)
         elif self.scheduler.has_work:
             waiting = [sequence.request.id for sequence in self.scheduler.waiting]

@@ -56,7 +56,13 @@ def _request(record: Record, number: int, trace: Trace, scale: float) -> Iterato
     for run in record.runs:
         start, stop = (trace.starts or [])[run.first], (trace.ends or [])[run.stop - 1]
         positions = f"[{run.start}, {run.reached})"
-        args = {"positions": positions, "steps": run.count, "blocks added": len(run.blocks)}
+        args = {
+            "positions": positions,
+            "steps": run.count,
+            "blocks added": len(run.blocks),
+            "tokens from the cache": run.cached,
+            "blocks from host memory": run.restored,
+        }
         yield _slice(f"{record.id} {run.kind}", _ENGINE, run.seat, start, stop, scale, args)
 
 

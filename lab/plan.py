@@ -26,14 +26,31 @@ class Chunk(NamedTuple):
     samples: bool
     """True if the chunk reaches the end of the sequence: its last logits give a new token."""
     blocks: tuple[int, ...] = ()
-    """Blocks *added* to the sequence's table for this chunk, in the order of their positions."""
+    """Blocks *added* to the sequence's table for this chunk, in the order of their positions. Of a
+    chunk that `begins`, they are the whole table."""
     drafts: int = 0
     """How many of the last tokens are guesses that this step checks."""
+    cached: int = 0
+    """How many tokens before `start` are taken from the prefix cache: their K and V lie in the
+    first of `blocks`."""
+    restored: int = 0
+    """How many of the first of `blocks` are brought back from host memory before the step."""
+    fork_of: str | None = None
+    """The sequence whose prompt ends in this step, and from whose last logits the first token of
+    this one is sampled too. Such a chunk computes nothing itself."""
+    copy: tuple[int, int] | None = None
+    """(source, target): the block that is written to is shared. Before the step it is copied, and
+    the copy takes its place in the table."""
 
     @property
     def num_tokens(self) -> int:
         """Tokens that go through the model."""
         return self.stop - self.start
+
+    @property
+    def begins(self) -> bool:
+        """Whether `blocks` is the sequence's whole table, and what was known of it is void."""
+        return self.start == self.cached or self.restored > 0 or self.fork_of is not None
 
 
 class Decode(NamedTuple):
@@ -62,6 +79,13 @@ class Event(NamedTuple):
     reason: str = ""
 
 
+class Swap(NamedTuple):
+    """Blocks of one request that move between device and host memory, in order of positions."""
+
+    request_id: str
+    blocks: tuple[int, ...]
+
+
 class StepPlan(NamedTuple):
     """Everything that the scheduler decided for one step, or for several equal ones.
 
@@ -72,6 +96,9 @@ class StepPlan(NamedTuple):
     `wake_at` is a moment at which the scheduler has to be asked again, whatever happens before:
     the end of a batch time-out or a deadline. A plan without chunks waits for it or for the next
     arrival.
+
+    Before anything is computed, blocks move in this order: `swap_out`, `swap_in`, `copies`. A
+    block that one of them frees may be a target of the next.
     """
 
     step: int = 0
@@ -86,6 +113,33 @@ class StepPlan(NamedTuple):
     idle_seats: tuple[int, ...] = ()
     """Seats held by requests that have ended while their static batch has not."""
     wake_at: Time | None = None
+    swap_out: tuple[Swap, ...] = ()
+    """Who was preempted and keeps K and V in host memory, until `swap_in` or its end."""
+    ended: tuple[str, ...] = ()
+    """Requests that have ended since the last plan that was carried out: whatever an executor
+    keeps of them, it may forget."""
+    evicted: tuple[tuple[int, int], ...] = ()
+    """(step, block): cached blocks that were given up for others, as in `blocks`."""
+
+    @property
+    def swap_in(self) -> tuple[Swap, ...]:
+        """What comes back from host memory before the step, and into which blocks."""
+        return tuple(
+            Swap(chunk.request_id, chunk.blocks[: chunk.restored])
+            for chunk in self.written
+            if chunk.restored
+        )
+
+    @property
+    def copies(self) -> tuple[tuple[int, int], ...]:
+        """(source, target): blocks to copy before the step, since it writes to the targets."""
+        return tuple(chunk.copy for chunk in self.written if chunk.copy)
+
+    @property
+    def swapped_blocks(self) -> int:
+        """Blocks that move between device and host memory, both ways together."""
+        out = sum(len(swap.blocks) for swap in self.swap_out)
+        return out + sum(chunk.restored for chunk in self.written)
 
     @property
     def is_empty(self) -> bool:
@@ -121,6 +175,9 @@ class StepOutcome(NamedTuple):
     """How many drafted tokens of each request's chunk were accepted."""
     failures: Mapping[str, str] = MappingProxyType({})
     """Requests that could not be computed, with the reason. Their batch mates are unharmed."""
+    stops: Mapping[str, str] = MappingProxyType({})
+    """Requests whose answer is over with the last of these tokens, with the reason, where the
+    executor is who sees it: a stop string. Ids that stop are the scheduler's to see."""
 
 
 class Executor(Protocol):

@@ -31,8 +31,14 @@ class Continuous:
         waits until it fits whole beside the running decodes.
     order: who is admitted and prefilled first, and, from the other end, who is preempted first.
     preemption: "recompute" admits a request when its prompt fits, and when blocks run out the last
-        in order gives up its own and starts over, keeping what it has delivered; "never" admits it
-        only when the longest answer it may give fits too.
+        in order gives up its own and starts over, keeping what it has delivered; "swap" does so
+        too, but moves its blocks to host memory and later back; "never" admits a request only when
+        the longest answer it may give fits too.
+    host_blocks: blocks that host memory holds; None: it is no limit. Who finds no room there is
+        preempted by recompute.
+    prefix_cache: blocks of a known beginning are used again instead of being computed again. When
+        nobody uses them they stay, as cached blocks, until others need the room: the least
+        recently used goes first.
     draft_tokens: guesses that a decode checks at most, where token budget and blocks allow.
     patience: a request that does not fit lets at most this many later ones past; then nobody
         behind it is admitted before it. It also bounds how many such requests one step looks past.
@@ -46,7 +52,9 @@ class Continuous:
     block_tokens: int = 16
     chunked_prefill: bool = True
     order: Order = "first-come"
-    preemption: Literal["recompute", "never"] = "recompute"
+    preemption: Literal["recompute", "swap", "never"] = "recompute"
+    host_blocks: int | None = None
+    prefix_cache: bool = False
     draft_tokens: int = 0
     patience: int = 16
 
@@ -57,8 +65,17 @@ class Continuous:
                 f"token_budget must not be below seats, since every running request may need one "
                 f"token a step: got {self.token_budget} < {self.seats}"
             )
-        if self.preemption not in ("recompute", "never"):
-            raise ValueError(f"preemption must be 'recompute' or 'never', got {self.preemption!r}")
+        if self.preemption not in ("recompute", "swap", "never"):
+            raise ValueError(
+                f"preemption must be 'recompute', 'swap' or 'never', got {self.preemption!r}"
+            )
+        if self.host_blocks is not None and self.preemption != "swap":
+            raise ValueError(
+                f"host_blocks are for preemption='swap', got {self.host_blocks} with "
+                f"{self.preemption!r}"
+            )
+        if self.prefix_cache and self.blocks is None:
+            raise ValueError("prefix_cache needs a pool: give blocks, got None")
         for name in ("patience", "draft_tokens"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
@@ -113,6 +130,14 @@ class Static:
         return "never"
 
     @property
+    def host_blocks(self) -> None:
+        """Nobody is ever swapped out."""
+
+    @property
+    def prefix_cache(self) -> bool:
+        return False
+
+    @property
     def draft_tokens(self) -> int:
         return 0
 
@@ -125,7 +150,7 @@ Policy = Continuous | Static
 
 
 def _check(policy: Policy) -> None:
-    for name in ("seats", "block_tokens", "blocks", "token_budget"):
+    for name in ("seats", "block_tokens", "blocks", "token_budget", "host_blocks"):
         value = getattr(policy, name)
         if value is not None and value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from collections.abc import Sequence as TokenIds
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeAlias
+
+from lab.sampling import GREEDY, Sampling
 
 Time: TypeAlias = int | float | Fraction
 """A moment or a duration in the unit of its workload or trace. Times keep their type: a table
@@ -26,6 +29,18 @@ class Request:
 
     `deadline` is the moment at which the service gives up on the request, `cancel_at` the moment
     at which its user hangs up. Both are moments of the same clock as `arrival`.
+
+    `n` answers are made from one prompt, which is computed once; `answers` names them.
+
+    An answer is over with the first token of `stop_ids` (what the user asked for) or of `end_ids`
+    (with which the model says that it is done; none: it is not listened to). That token is
+    delivered and counted. Both need an executor that names tokens.
+
+    `sampling` says how a live model chooses tokens, `stop` which texts end an answer; a simulation
+    knows neither.
+
+    `tenant` and `adapter` (its name and version in one) keep cached prefixes apart: nobody is
+    given K and V that were computed for another tenant or with another adapter.
     """
 
     id: str
@@ -35,6 +50,13 @@ class Request:
     priority: int = 0
     deadline: Time | None = None
     cancel_at: Time | None = None
+    n: int = 1
+    stop_ids: Collection[int] = ()
+    end_ids: Collection[int] = ()
+    tenant: str = ""
+    adapter: str = ""
+    sampling: Sampling = GREEDY
+    stop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.prompt) == 0:
@@ -43,6 +65,8 @@ class Request:
             raise ValueError(
                 f"request {self.id!r}: max_tokens must be at least 1, got {self.max_tokens}"
             )
+        if self.n < 1:
+            raise ValueError(f"request {self.id!r}: n must be at least 1 answer, got {self.n}")
         if not math.isfinite(self.arrival):
             raise ValueError(
                 f"request {self.id!r}: arrival must be a finite number, got {self.arrival}"
@@ -69,6 +93,24 @@ class Request:
         """Most positions that are ever computed: the last token of an answer is only read."""
         return len(self.prompt) + self.max_tokens - 1
 
+    @property
+    def answers(self) -> tuple[Request, ...]:
+        """A request for each of the `n` answers. The first keeps the id, so that a request with
+        one answer is its answer; the others are "A#2", "A#3", ..."""
+        if self.n == 1:
+            return (self,)
+        ids = [self.id, *(f"{self.id}#{number}" for number in range(2, self.n + 1))]
+        return tuple(
+            replace(self, id=name, n=1, sampling=self.sampling.of_answer(number))
+            for number, name in enumerate(ids, 1)
+        )
+
+    def ends_with(self, token: int) -> str:
+        """Why the answer is over with this token: "stop", "end of text", or "" if it goes on."""
+        if token in self.stop_ids:
+            return "stop"
+        return "end of text" if token in self.end_ids else ""
+
 
 @dataclass(slots=True, eq=False)
 class Sequence:
@@ -92,9 +134,19 @@ class Sequence:
     output: list[int] = field(default_factory=list)
     """Ids of the generated tokens, where the executor names them; a simulation does not."""
     blocks: list[int] = field(default_factory=list)
-    """The block table: block `i` holds positions `[i * block_tokens, (i + 1) * block_tokens)`."""
+    """The block table: block `i` holds positions `[i * block_tokens, (i + 1) * block_tokens)`.
+    Other sequences may hold the same block: its first positions are the same for all of them."""
+    begun: bool = False
+    """Whether a step was carried out since it took its seat: the executor knows its table."""
+    swapped: int = 0
+    """Blocks of it that lie in host memory."""
+    forks: tuple[Sequence, ...] = ()
+    """Further answers that will begin where its prompt ends. They take seats when it does, and
+    have no blocks before."""
+    fork_of: Sequence | None = None
+    """The sequence that it will fork from; None once it has."""
     seat: int = field(init=False, repr=False)
-    """The seat taken last; only a running sequence has one."""
+    """The seat taken last; only a running sequence, or a fork of one, has one."""
     pace: int | None = None
     """Set while the sequence decodes on by itself: then step s computes position `pace + s`."""
     passed_over: int = 0

@@ -22,23 +22,21 @@ def given(times: Mapping[str, Sequence[Time]], workload: Workload, unit: Unit = 
     Such a trace has requests and deliveries, and no steps: nobody says what the engine did.
     Raises ValueError if a request is missing or has another number of tokens than was asked for.
     """
-    if unknown := set(times) - {request.id for request in workload}:
+    records = [record for request in workload for record in Record.of(request)]
+    if unknown := set(times) - {record.id for record in records}:
         raise ValueError(f"times are given for {sorted(unknown)}, which the workload does not hold")
     unit = _common_unit(workload, unit)
-    records = []
-    for request in workload:
-        if request.id not in times:
-            raise ValueError(f"request {request.id!r}: no delivery times are given for it")
-        moments = list(times[request.id])
-        if len(moments) != request.max_tokens:
+    for record in records:
+        if record.id not in times:
+            raise ValueError(f"request {record.id!r}: no delivery times are given for it")
+        moments = list(times[record.id])
+        if len(moments) != record.max_tokens:
             raise ValueError(
-                f"request {request.id!r}: {request.max_tokens} output tokens were asked for, "
+                f"request {record.id!r}: {record.max_tokens} output tokens were asked for, "
                 f"and {len(moments)} delivery times are given"
             )
-        record = Record.of(request)
         record.times, record.end = moments, moments[-1]
         record.status, record.reason = "finished", "length"
-        records.append(record)
     trace = Trace(unit, {"maker": "given"}, records)
     trace.check()
     return trace
@@ -55,8 +53,16 @@ def simulate(
     """Serve a workload on a virtual clock: the real scheduler, with durations from `cost`.
 
     The same inputs give the same trace, bit for bit, with and without `repeats` (many equal steps
-    planned at once). `progress` is called with the number of requests that have arrived.
+    planned at once). `progress` is called with the number of requests that have arrived. Raises
+    ValueError if workload and cost model have two units, or policy and cost model two sizes of
+    the blocks that are swapped.
     """
+    size = cost.settings.get("swap_block_tokens", policy.block_tokens)
+    if policy.preemption == "swap" and size != policy.block_tokens:
+        raise ValueError(
+            f"the cost model moves blocks of {size} tokens and the policy has blocks of "
+            f"{policy.block_tokens}: give both the same block_tokens"
+        )
     settings = {
         "maker": "simulated",
         "workload": workload.name,

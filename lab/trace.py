@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
 from lab.plan import Chunk, Decode, Event, StepOutcome, StepPlan
@@ -34,7 +35,9 @@ class Trace:
 
     Its makers are given times, the simulated engine, the live one, several processes, and a
     watched server; its readers cannot tell them apart. `starts` and `ends` are None in a trace
-    without steps. `settings` says who made it and how (a mapping of plain values).
+    without steps. `settings` says who made it and how (a mapping of plain values). `evictions`
+    are (step, block): cached blocks that were given up for others. A request with several answers
+    has a record for each of them.
     """
 
     def __init__(
@@ -44,11 +47,13 @@ class Trace:
         records: Iterable[Record] = (),
         starts: list[Time] | None = None,
         ends: list[Time] | None = None,
+        evictions: Iterable[tuple[int, int]] = (),
     ) -> None:
         self.unit: Unit = unit
         self.settings = dict(settings)
         self.starts = starts
         self.ends = ends
+        self.evictions = list(evictions)
         self._records = {record.id: record for record in records}
         self._going_on: dict[str, Run] = {}
 
@@ -77,6 +82,9 @@ class Trace:
             raise KeyError(f"there is no request {request_id!r} in this trace; it has {some}")
         self._catch_up()
         return self._records[request_id]
+
+    def __contains__(self, request_id: str) -> bool:
+        return request_id in self._records
 
     def __len__(self) -> int:
         return len(self._records)
@@ -110,22 +118,27 @@ class Trace:
             while coming and coming[-1][0].first == number:
                 now.append(coming.pop())
             now.sort(key=lambda pair: pair[0].seat)
-            chunks = tuple(run.chunk(who, number, block_tokens) for run, who in now)
+            chunks = tuple(
+                run.chunk(who, number, block_tokens, self._records[who].fork_of) for run, who in now
+            )
             yield Step(number, self._starts[number], self._ends[number], chunks, used)
 
     def blocks_used(self) -> list[int]:
-        """KV blocks in use during each step, from the blocks that were added and given back."""
+        """KV blocks in use during each step, from the blocks that were added and given back. One
+        that several tables hold counts once."""
         block_tokens = self.settings.get("block_tokens", 1)
+        holdings: Iterable[tuple[int, int, list[int]]] = (
+            holding
+            for record in self.requests
+            for holding in record.holdings(block_tokens, self.num_steps)
+        )
+        if any(run.shares for record in self._records.values() for run in record.runs):
+            holdings = _once(holdings)
         change = [0] * (self.num_steps + 1)
-        for record in self.requests:
-            for first, stop, blocks in record.holdings(block_tokens, self.num_steps):
-                change[first] += len(blocks)
-                change[stop] -= len(blocks)
-        used, total = [], 0
-        for amount in change[:-1]:
-            total += amount
-            used.append(total)
-        return used
+        for first, stop, blocks in holdings:
+            change[first] += len(blocks)
+            change[stop] -= len(blocks)
+        return list(accumulate(change[:-1]))
 
     def timeline(self) -> list[str]:
         """One line a step, `0-1  A[0:4) B[0:4)`: short enough to be a test's expected value."""
@@ -163,7 +176,7 @@ class Trace:
 
     def check(self) -> None:
         """Raise `TraceError` with every contradiction that the trace holds, if it holds any."""
-        found = list(problems(self.requests, self.starts, self.ends, self.settings))
+        found = list(problems(self.requests, self.starts, self.ends, self.settings, self.evictions))
         if found:
             more = f"\n... and {len(found) - 8} more" if len(found) > 8 else ""
             raise TraceError("the trace contradicts itself:\n" + "\n".join(found[:8]) + more)
@@ -172,13 +185,14 @@ class Trace:
 
     def add(self, request: Request) -> None:
         """A request has arrived."""
-        self._records[request.id] = Record.of(request)
+        for record in Record.of(request):
+            self._records[record.id] = record
 
     def refuse(self, request: Request, reason: str) -> None:
         """A request has arrived that can never run."""
-        record = Record.of(request)
-        record.status, record.reason, record.end = "refused", reason, request.arrival
-        self._records[request.id] = record
+        for record in Record.of(request):
+            record.status, record.reason, record.end = "refused", reason, request.arrival
+            self._records[record.id] = record
 
     def note(self, events: Iterable[Event], now: Time) -> None:
         """Something happened between two steps."""
@@ -201,6 +215,11 @@ class Trace:
         starts += outcome.ends[:-1]
         ends += outcome.ends
         going_on = self._going_on
+        if plan.evicted:
+            self.evictions += plan.evicted
+        for swap in plan.swap_out:
+            stays = self._records[swap.request_id].stays
+            stays[-1] = stays[-1]._replace(swapped_out=len(swap.blocks))
         for chunk in plan.written:
             accepted = outcome.accepted.get(chunk.request_id, 0)
             delivered = 1 + accepted if chunk.samples else 0
@@ -233,7 +252,7 @@ class Trace:
     def _open(self, member: Decode, step: int) -> None:
         runs, position = self._records[member.request_id].runs, member.pace + step
         last = runs[-1]
-        if last.kind == "decode" and last.stop == step and last.reached == position:
+        if last.is_plain and last.stop == step and last.reached == position:
             last.count += 1
         else:
             runs.append(Run("decode", member.seat, step, 1, position, 1, 1))
@@ -255,6 +274,19 @@ class Trace:
     @property
     def _ends(self) -> list[Time]:
         return _steps_of(self.ends)
+
+
+def _once(
+    holdings: Iterable[tuple[int, int, list[int]]],
+) -> Iterator[tuple[int, int, list[int]]]:
+    """The same blocks in the same steps, without those that another table holds meanwhile."""
+    until: dict[int, int] = {}
+    for first, stop, blocks in sorted(holdings, key=lambda holding: holding[0]):
+        for block in blocks:
+            start = max(first, until.get(block, 0))
+            if start < stop:
+                yield start, stop, [block]
+                until[block] = stop
 
 
 def _request_row(record: Record) -> dict[str, Any]:

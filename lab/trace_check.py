@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
-from lab.record import Record, Run
+from lab.record import Record, Run, Stay
 from lab.request import Time
+from lab.trace_blocks import block_problems
 
 
 def problems(
@@ -15,6 +16,7 @@ def problems(
     starts: Sequence[Time] | None,
     ends: Sequence[Time] | None,
     settings: Mapping[str, Any],
+    evictions: Iterable[tuple[int, int]] = (),
 ) -> Iterator[str]:
     """Every contradiction in a trace, in words. What the trace does not have is not checked, and
     sums over the steps only where each request agrees with them."""
@@ -26,13 +28,15 @@ def problems(
     found = list(_clock(starts, ends))
     for record in records:
         found += [f"request {record.id!r}: {text}" for text in _computed(record, ends)]
+        if _has_more(record):
+            found += [f"request {record.id!r}: {text}" for text in _resumed(record, settings)]
     if found:
         yield from found
         return
     yield from _seats(records, settings.get("seats"))
     yield from _budget(records, len(ends), settings.get("token_budget"))
     if settings.get("blocks") is not None:
-        yield from _blocks(records, len(ends), settings["blocks"], settings["block_tokens"])
+        yield from block_problems(records, starts, evictions, settings)
 
 
 def _outcome(record: Record) -> Iterator[str]:
@@ -74,7 +78,7 @@ def _computed(record: Record, ends: Sequence[Time]) -> Iterator[str]:
     computed = 0
     known = record.prompt_tokens
     stays = iter(record.stays)
-    stay = None
+    stay: Stay | None = None
     after = 0
     for run in record.runs:
         if run.first < after or run.count < 1 or run.stop > len(ends):
@@ -82,7 +86,9 @@ def _computed(record: Record, ends: Sequence[Time]) -> Iterator[str]:
             return
         after = run.stop
         while stay is None or (stay.stop is not None and run.first >= stay.stop):
-            stay, computed = next(stays, None), 0
+            swapped = stay is not None and stay.swapped_out > 0
+            computed = computed if swapped else _begins_at(run, record)
+            stay = next(stays, None)
             if stay is None:
                 yield f"step {run.first} computed it while it had no seat"
                 return
@@ -102,9 +108,47 @@ def _computed(record: Record, ends: Sequence[Time]) -> Iterator[str]:
         yield "it was computed before it arrived"
 
 
+def _begins_at(run: Run, record: Record) -> int:
+    """The position at which the first run in a seat begins, if nothing came back from the host."""
+    if record.fork_of and not run.tokens:
+        return record.prompt_tokens
+    return run.cached
+
+
+def _has_more(record: Record) -> bool:
+    """Whether the request did not compute all of it itself, or part of it moved."""
+    return any(run.cached or run.restored for run in record.runs) or any(
+        stay.swapped_out for stay in record.stays
+    )
+
+
+def _resumed(record: Record, settings: Mapping[str, Any]) -> Iterator[str]:
+    """What a request did not compute itself: it is stated, and only where it takes a seat."""
+    block_tokens = settings.get("block_tokens", 1)
+    known = record.prompt_tokens
+    for before, run, first in record.runs_of_stays():
+        swapped = before.swapped_out if before and first else 0
+        if run.restored != swapped:
+            yield (
+                f"step {run.first} brings {run.restored} blocks back from host memory, "
+                f"and {swapped} moved there"
+            )
+        if run.cached and not (first and settings.get("prefix_cache")):
+            yield f"step {run.first} takes {run.cached} tokens from a cache in the midst of it"
+        if run.cached and (run.cached % block_tokens or run.cached >= known):
+            yield (
+                f"step {run.first} takes {run.cached} of {known} tokens from the cache: whole "
+                f"blocks of {block_tokens}, and never the last token"
+            )
+        known += run.delivered * run.count
+    for stay in record.stays:
+        if stay.swapped_out and not stay.preempted:
+            yield f"{stay.swapped_out} blocks moved to host memory, and it was not preempted"
+
+
 def _run(run: Run, known: int, failed: bool) -> Iterator[str]:
     stop = run.start + run.tokens
-    if run.delivered and stop - run.drafts != known:
+    if run.delivered and run.tokens and stop - run.drafts != known:
         yield (
             f"step {run.first} delivers a token after position {stop - run.drafts}, "
             f"and {known} tokens were known"
@@ -150,33 +194,3 @@ def _budget(records: Iterable[Record], num_steps: int, budget: int | None) -> It
             yield f"step {step} computes nothing"
         if budget is not None and tokens > budget:
             yield f"step {step} computes {tokens} tokens, and the budget is {budget}"
-
-
-def _blocks(
-    records: Iterable[Record], num_steps: int, num_blocks: int, block_tokens: int
-) -> Iterator[str]:
-    """A block is free or in one table; tables are as long as their positions need."""
-    added: dict[int, list[list[int]]] = {}
-    given_back: dict[int, list[list[int]]] = {}
-    for record in records:
-        for run in record.runs:
-            before = -(-run.start // block_tokens)
-            want = -(-(run.start + run.count - 1 + run.tokens) // block_tokens) - before
-            if len(run.blocks) != want:
-                yield (
-                    f"request {record.id!r}: from step {run.first} on it needs {want} more blocks, "
-                    f"and took {len(run.blocks)}"
-                )
-        for first, stop, blocks in record.holdings(block_tokens, num_steps):
-            added.setdefault(first, []).append(blocks)
-            given_back.setdefault(stop, []).append(blocks)
-    used: set[int] = set()
-    for step in sorted({*added, *given_back}):
-        for blocks in given_back.get(step, ()):
-            used.difference_update(blocks)
-        for block in chain.from_iterable(added.get(step, ())):
-            if block in used:
-                yield f"step {step} hands out block {block}, which is in use"
-            if not 0 <= block < num_blocks:
-                yield f"step {step} hands out block {block}, and the pool ends at {num_blocks - 1}"
-            used.add(block)

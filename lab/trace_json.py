@@ -5,20 +5,27 @@ The document is an object with these fields:
 | field | meaning |
 |---|---|
 | `format` | the text `"tokens-in-flight trace"` |
-| `version` | the number of this format, 1 |
+| `version` | the number of this format, 2; documents of version 1 can be read too |
 | `unit` | of every time in it: `"step"`, `"us"`, `"ms"` or `"s"` |
 | `settings` | who made the trace and how: `maker`, and what the maker says of itself |
 | `steps` | null, or `{"starts": [...], "ends": [...]}`: a time for each step, counted from 0 |
-| `requests` | one object a request, in the order of arrival |
+| `evictions` | `[step, block]`: cached blocks that were given up for others |
+| `requests` | one object a request, in the order of arrival; one each for several answers |
 
 A request has `id`, `arrival`, `prompt_tokens`, `max_tokens`, `priority`, `deadline`, `cancel_at`,
 `status` (null, or "finished", "cancelled", "timed out", "refused", "failed"), `reason`, `end`,
-`output` (token ids, empty where unknown) and
+`output` (token ids, empty where unknown), `fork_of` (null, or the id of the request whose prompt a
+further answer shares) and
 
 - `times`: null, or the delivery time of every token (where there are no steps);
-- `stays`: `[seat, first step, step at which it was free again or null, preempted]`;
+- `stays`: `[seat, first step, step at which it was free again or null, preempted, blocks that moved
+  to host memory]`;
 - `runs`: `[kind, seat, first step, steps, first position, tokens a step, delivered a step,
-  [blocks added], drafts a step]`, with kind "prefill", "decode" or "recompute".
+  [blocks added], drafts a step, tokens taken from the prefix cache, blocks brought back from host
+  memory, null or [shared block, its copy]]`, with kind "prefill", "decode" or "recompute".
+
+Version 1 had no `evictions`, no `fork_of`, and neither the last value of a stay nor the last three
+of a run.
 
 A time is a number; an exact fraction is a text, "1/3".
 """
@@ -37,10 +44,13 @@ from lab.request import Time
 from lab.trace import Trace, TraceError
 
 FORMAT = "tokens-in-flight trace"
-VERSION = 1
+VERSION = 2
 
 _TIMES = ("arrival", "deadline", "cancel_at", "end")
 _PLAIN = ("id", "prompt_tokens", "max_tokens", "priority", "status", "reason", "output")
+_SINCE_2 = ("fork_of",)
+_NUM_VALUES = {1: (4, 9), 2: (5, 12)}
+"""How many values a stay and a run have, in each version that can be read."""
 
 
 def to_json(trace: Trace) -> dict[str, Any]:
@@ -54,6 +64,7 @@ def to_json(trace: Trace) -> dict[str, Any]:
         "unit": trace.unit,
         "settings": {name: _plain(value) for name, value in trace.settings.items()},
         "steps": steps,
+        "evictions": [list(eviction) for eviction in trace.evictions],
         "requests": [_record_out(record) for record in trace.requests],
     }
 
@@ -64,19 +75,22 @@ def from_json(document: object) -> Trace:
     if not isinstance(document, Mapping) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, Mapping) else type(document).__name__
         raise TraceError(f"a trace begins with format {FORMAT!r}, and this has {found!r}")
-    if document.get("version") != VERSION:
+    version = document.get("version")
+    if version not in tuple(_NUM_VALUES):
         raise TraceError(
-            f"this program reads version {VERSION} of the trace format, "
-            f"and the document has version {document.get('version')!r}"
+            f"this program reads versions 1 to {VERSION} of the trace format, "
+            f"and the document has version {version!r}"
         )
     try:
         steps = document["steps"]
+        evictions = document["evictions"] if version > 1 else ()
         trace = Trace(
             document["unit"],
             document["settings"],
-            [_record_in(row) for row in document["requests"]],
+            [_record_in(row, version) for row in document["requests"]],
             None if steps is None else _times_in(steps["starts"]),
             None if steps is None else _times_in(steps["ends"]),
+            [(step, block) for step, block in evictions],
         )
         trace.check()
     except TraceError:
@@ -103,7 +117,7 @@ def load(path: str | Path) -> Trace:
 
 def _record_out(record: Record) -> dict[str, Any]:
     return {
-        **{name: getattr(record, name) for name in _PLAIN},
+        **{name: getattr(record, name) for name in (*_PLAIN, *_SINCE_2)},
         **{name: _plain(getattr(record, name)) for name in _TIMES},
         "times": None if record.times is None else _times_out(record.times),
         "stays": [list(stay) for stay in record.stays],
@@ -111,16 +125,26 @@ def _record_out(record: Record) -> dict[str, Any]:
     }
 
 
-def _record_in(row: Mapping[str, Any]) -> Record:
-    plain: dict[str, Any] = {name: row[name] for name in _PLAIN}
+def _record_in(row: Mapping[str, Any], version: int) -> Record:
+    names = (*_PLAIN, *_SINCE_2) if version > 1 else _PLAIN
+    plain: dict[str, Any] = {name: row[name] for name in names}
+    of_stay, of_run = _NUM_VALUES[version]
     times: dict[str, Any] = {name: _time_in(row[name]) for name in _TIMES}
     return Record(
         **plain,
         **times,
         times=None if row["times"] is None else _times_in(row["times"]),
-        stays=[Stay(*_all_of(stay, 4)) for stay in row["stays"]],
-        runs=[Run(*_all_of(run, 9)) for run in row["runs"]],
+        stays=[Stay(*_all_of(stay, of_stay)) for stay in row["stays"]],
+        runs=[_run_in(_all_of(run, of_run)) for run in row["runs"]],
     )
+
+
+def _run_in(values: Sequence[Any]) -> Run:
+    run = Run(*values)
+    if run.copy is not None:
+        source, target = run.copy
+        run.copy = (source, target)
+    return run
 
 
 def _all_of(values: Sequence[Any], count: int) -> Sequence[Any]:

@@ -55,8 +55,8 @@ class Workload:
         """The workload of a table: `{"A": (0, 4, 3)}` is arrival 0, 4 prompt and 3 output tokens.
 
         A row may be a mapping with the keys arrival (0 if left out), prompt, output, priority,
-        deadline and cancel_at; its prompt is a number of tokens or a tuple of token ids. Prompts
-        given as numbers share no id with any other. Times keep their type.
+        deadline, cancel_at, n, tenant and adapter; its prompt is a number of tokens or a tuple of
+        token ids. Prompts given as numbers share no id with any other. Times keep their type.
         ValueError names the row and the rule.
         """
         named = {row_id: _named_cells(row_id, row) for row_id, row in rows.items()}
@@ -137,8 +137,8 @@ class Workload:
 
     @property
     def output_tokens(self) -> int:
-        """Output tokens of all requests, each at its limit."""
-        return sum(request.max_tokens for request in self.requests)
+        """Output tokens of all answers, each at its limit."""
+        return sum(request.max_tokens * request.n for request in self.requests)
 
     @property
     def span(self) -> Time:
@@ -167,7 +167,7 @@ class Workload:
 
 
 _COLUMNS = ("arrival", "prompt", "output")
-_KEYS = (*_COLUMNS, "priority", "deadline", "cancel_at")
+_KEYS = (*_COLUMNS, "priority", "deadline", "cancel_at", "n", "tenant", "adapter")
 
 
 def _named_cells(row_id: str, row: GivenRow) -> dict[str, Any]:
@@ -199,10 +199,9 @@ def _check_cells(row_id: str, cells: Mapping[str, Any]) -> None:
             f"row {row_id!r}: output must be a whole number of at least 1 token, "
             f"got {cells['output']!r}"
         )
-    if type(cells.get("priority", 0)) is not int:
-        raise ValueError(
-            f"row {row_id!r}: priority must be a whole number, got {cells['priority']!r}"
-        )
+    for key in ("priority", "n"):
+        if type(cells.get(key, 0)) is not int:
+            raise ValueError(f"row {row_id!r}: {key} must be a whole number, got {cells[key]!r}")
     if not _is_prompt(cells["prompt"]):
         raise ValueError(
             f"row {row_id!r}: prompt must be a whole number of at least 1 token, or a tuple of "
@@ -242,6 +241,9 @@ def _request(row_id: str, cells: Mapping[str, Any], prompt: Sequence[int]) -> Re
         priority=cells.get("priority", 0),
         deadline=cells.get("deadline"),
         cancel_at=cells.get("cancel_at"),
+        n=cells.get("n", 1),
+        tenant=cells.get("tenant", ""),
+        adapter=cells.get("adapter", ""),
     )
 
 

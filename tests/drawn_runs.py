@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -21,8 +21,11 @@ from lab.trace import Trace
 ORDERS = ("first-come", "priority", "shortest-first")
 
 
-def ask(name: str, prompt: int, max_tokens: int, arrival: Time = 0, **more: Any) -> Request:
-    return Request(id=name, prompt=range(prompt), max_tokens=max_tokens, arrival=arrival, **more)
+def ask(
+    name: str, prompt: int | Sequence[int], max_tokens: int, arrival: Time = 0, **more: Any
+) -> Request:
+    ids = range(prompt) if isinstance(prompt, int) else prompt
+    return Request(id=name, prompt=ids, max_tokens=max_tokens, arrival=arrival, **more)
 
 
 def engine_of(policy: Policy, executor: Executor | None = None, *, repeats: bool = True) -> Engine:
@@ -52,7 +55,11 @@ def served(
 def assert_at_rest(scheduler: Scheduler) -> None:
     assert not scheduler.has_work
     assert (scheduler.running, scheduler.waiting, scheduler.num_waiting) == ([], [], 0)
-    assert scheduler.pool is None or scheduler.pool.free == scheduler.pool.num_blocks
+    assert scheduler.tables.host_used == 0
+    if scheduler.pool is not None:
+        assert scheduler.pool.used == 0
+        assert scheduler.pool.free + scheduler.pool.cached == scheduler.pool.num_blocks
+        assert scheduler.pool.cached == len(scheduler.tables.index or ())
 
 
 @dataclass
@@ -71,7 +78,7 @@ class Scripted:
         for chunk in plan.chunks:
             if reason := self.fails(chunk.request_id, chunk.start):
                 failures[chunk.request_id] = reason
-            elif chunk.samples:
+            elif chunk.samples and chunk.fork_of not in failures:
                 kept = min(chunk.drafts, self.accepts(chunk.request_id, chunk.start))
                 first = chunk.stop - chunk.drafts
                 tokens[chunk.request_id] = tuple(range(first, first + 1 + kept))
@@ -104,14 +111,28 @@ delays = st.one_of(st.none(), st.none(), st.integers(0, 25), st.sampled_from((0.
 
 
 @st.composite
+def _prompts(draw: st.DrawFn) -> tuple[int, ...]:
+    """Prompts with a beginning that others may have too."""
+    length, variant = draw(st.integers(1, 20)), draw(st.integers(0, 2))
+    shared = draw(st.integers(0, length))
+    return (*range(shared), *(1000 * variant + i for i in range(shared, length)))
+
+
+prompts = _prompts()
+
+
+@st.composite
 def requests(draw: st.DrawFn, name: str = "r0") -> Request:
     arrival = draw(moments)
     deadline, cancel = draw(delays), draw(delays)
     return ask(
         name,
-        draw(st.integers(1, 20)),
+        draw(prompts),
         draw(st.integers(1, 25)),
         arrival,
+        n=draw(st.sampled_from((1, 1, 1, 1, 2, 3))),
+        stop_ids=draw(st.sampled_from(((), (), (), (3, 17), (9,)))),
+        tenant=draw(st.sampled_from(("", "", "B"))),
         priority=draw(st.integers(0, 2)),
         deadline=None if deadline is None else arrival + deadline,
         cancel_at=None if cancel is None else arrival + cancel,
@@ -134,11 +155,15 @@ def policies(draw: st.DrawFn, drafts: bool = False) -> Policy:
     if not drafts and draw(st.integers(0, 3)) == 0:
         return Static(seats=seats, timeout=draw(st.sampled_from((0, 2.5, 3))), **memory)
     room = draw(st.one_of(st.none(), st.integers(0, 20)))
+    preemption = draw(st.sampled_from(("recompute", "recompute", "swap", "swap", "never")))
+    few = draw(st.one_of(st.none(), st.integers(1, 12)))
     return Continuous(
         seats=seats,
         token_budget=None if room is None else seats + room,
         chunked_prefill=draw(st.booleans()),
-        preemption=draw(st.sampled_from(("recompute", "recompute", "never"))),
+        preemption=preemption,
+        host_blocks=few if preemption == "swap" else None,
+        prefix_cache=memory["blocks"] is not None and draw(st.booleans()),
         patience=draw(st.sampled_from((0, 1, 16))),
         draft_tokens=draw(st.integers(1, 4)) if drafts else 0,
         **memory,
@@ -147,13 +172,19 @@ def policies(draw: st.DrawFn, drafts: bool = False) -> Policy:
 
 cost_models = st.sampled_from(
     (
-        CostModel.equal_steps(),
-        CostModel.affine(1, 0.1, 0.01, 0.001),
+        CostModel.equal_steps().swapping(Fraction(1, 4)),
+        CostModel.affine(1, 0.1, 0.01, 0.001).swapping(0.1),
         CostModel.affine(Fraction(1, 3), Fraction(1, 7), Fraction(1, 10), Fraction(1, 100)),
         CostModel.table({1: 1, 8: 1.7, 1000: 90.1}),
         CostModel.table({0: 0.5, 2: 1.1, 20: 2.3}, by="decode_sequences", padded=True),
     )
 )
+
+
+def number_of(request_id: str) -> int:
+    """r7 is 7, and its further answers are 70, 700, ...: each has its own luck."""
+    number, _, answer = request_id[1:].partition("#")
+    return int(number) * 10 ** (int(answer or 1) - 1)
 
 
 @st.composite
@@ -163,10 +194,50 @@ def scripted(draw: st.DrawFn, failing: bool = False) -> Scripted:
     salt = draw(st.integers(0, 6))
 
     def accepts(request_id: str, start: int) -> int:
-        return (int(request_id[1:]) * 5 + start * 3 + salt) % (keep + 1)
+        return (number_of(request_id) * 5 + start * 3 + salt) % (keep + 1)
 
     def fails(request_id: str, start: int) -> str:
-        return "out of luck" if failing and (int(request_id[1:]) + start + salt) % 23 == 5 else ""
+        return "out of luck" if failing and (number_of(request_id) + start + salt) % 23 == 5 else ""
 
     durations: tuple[Time, ...] = (1, 0.25, Fraction(2, 3))
     return Scripted(accepts, fails, draw(st.sampled_from(durations)))
+
+
+@st.composite
+def small_requests(draw: st.DrawFn, name: str) -> Request:
+    shared, own, variant = (draw(st.integers(*bounds)) for bounds in ((0, 8), (1, 4), (0, 1)))
+    return ask(
+        name,
+        (*range(shared), *(1000 * variant + i for i in range(shared, shared + own))),
+        draw(st.integers(1, 9)),
+        draw(st.integers(0, 6)),
+        n=draw(st.sampled_from((1, 1, 1, 2, 3))),
+        stop_ids=draw(st.sampled_from(((), (), (), (9,)))),
+        tenant=draw(st.sampled_from(("", "", "", "B"))),
+        cancel_at=draw(st.sampled_from((None, None, None, 9))),
+        priority=draw(st.integers(0, 1)),
+    )
+
+
+@st.composite
+def crowded(draw: st.DrawFn, drafts: bool = False) -> tuple[list[Request], Continuous]:
+    """Requests that share beginnings, and a pool that is barely large enough for the longest."""
+    asked = [draw(small_requests(f"r{number}")) for number in range(draw(st.integers(2, 7)))]
+    size = draw(st.sampled_from((1, 2, 3, 4)))
+    preemption = draw(st.sampled_from(("recompute", "swap", "swap", "never")))
+    answers = {request.id: request.n if preemption == "never" else 1 for request in asked}
+    need = max(answers[r.id] * -(-r.max_computed // size) for r in asked)
+    seats = draw(st.integers(3, 5))
+    room = draw(st.one_of(st.none(), st.integers(0, 8)))
+    return asked, Continuous(
+        seats=seats,
+        token_budget=None if room is None else seats + room,
+        blocks=need + draw(st.integers(0, 4)),
+        block_tokens=size,
+        order=draw(st.sampled_from(ORDERS)),
+        preemption=preemption,
+        host_blocks=draw(st.sampled_from((None, 3, 8))) if preemption == "swap" else None,
+        prefix_cache=draw(st.booleans()),
+        patience=draw(st.sampled_from((0, 1, 16))),
+        draft_tokens=draw(st.integers(1, 4)) if drafts else 0,
+    )

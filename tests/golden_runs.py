@@ -24,6 +24,7 @@ from lab.draws import (
 )
 from lab.executors.cost_model import CostModel
 from lab.policy import Continuous, Static
+from lab.request import Request
 from lab.run import simulate
 from lab.trace import Trace
 from lab.trace_json import save
@@ -66,10 +67,26 @@ def drawn() -> Trace:
     return simulate(work, policy, CostModel.affine(0.01, 0.0001, 0.0005, 0.000002))
 
 
+def shared() -> Trace:
+    """Two answers from one prompt, whose beginning B has too; B is swapped out and comes back; a
+    cached block is given up for C."""
+    asked = [
+        Request(id="A", prompt=range(7), max_tokens=3, n=2),
+        Request(id="B", prompt=range(10), max_tokens=2, arrival=1),
+        Request(id="C", prompt=range(100, 105), max_tokens=1, arrival=3),
+    ]
+    policy = Continuous(
+        seats=4, blocks=5, block_tokens=4, preemption="swap", host_blocks=3, prefix_cache=True
+    )
+    cost = CostModel.equal_steps().swapping(Fraction(1, 3))
+    return simulate(Workload(tuple(asked), unit="step", name="shared"), policy, cost)
+
+
 MAKERS: dict[str, Callable[[], Trace]] = {
     "trace_preempted": preempted,
     "trace_static_with_timeout": static_with_timeout,
     "trace_drawn": drawn,
+    "trace_shared": shared,
 }
 
 PROCESSES: Mapping[str, Arrivals] = {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
+from threading import Timer
 
 from lab.clock import VirtualClock, WallClock
 
@@ -73,3 +75,28 @@ def test_the_real_clock_moves_forward() -> None:
     before = clock.now()
     clock.wait_until(before + 0.001)
     assert clock.now() >= before + 0.001
+
+
+def test_a_rest_on_the_real_clock_is_ended_by_who_wakes_it() -> None:
+    clock = WallClock()
+    waker = Timer(0.01, clock.wake)
+    waker.start()
+    clock.rest_until(math.inf)
+    assert clock.now() < 60
+    waker.join()
+
+
+def test_who_was_woken_before_the_rest_does_not_rest_and_rests_the_next_time() -> None:
+    clock = WallClock()
+    clock.wake()
+    clock.rest_until(math.inf)
+    before = clock.now()
+    clock.rest_until(before + 0.01)
+    assert clock.now() >= before + 0.01
+
+
+def test_virtual_time_cannot_be_woken() -> None:
+    clock = VirtualClock()
+    clock.wake()
+    clock.rest_until(Fraction(7, 2))
+    assert clock.now() == Fraction(7, 2)

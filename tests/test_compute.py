@@ -21,14 +21,14 @@ from lab.ledgers.compute import (
     prefill_macs,
     query_output_macs,
 )
-from lab.ledgers.sizes import ModelSize, model
+from lab.ledgers.sizes import ModelSize, model_size
 from lab.worked_numbers import entry, worked
 
 
 def ledger_model(id: str) -> ModelSize:
     """Llama-2-7B is the ledger's example: d = 4096, d_ff = 11008, as many KV heads as heads."""
     given = entry(id).inputs
-    size = model("llama-2-7b")
+    size = model_size("llama-2-7b")
     assert (size.hidden, size.heads * size.head_dim) == (given["d"], given["d"])
     assert size.ffn == given.get("d_ff", size.ffn)
     return size
@@ -66,7 +66,7 @@ def test_quadratic_does_not_mean_dominant() -> None:
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_at_the_crossover_attention_is_half(causal: bool) -> None:
-    size = model("llama-2-7b")
+    size = model_size("llama-2-7b")
     tokens = int(attention_crossover_tokens(size, causal=causal))
     assert prefill_layer_macs(size, tokens, causal=causal).attention_share == Fraction(1, 2)
 
@@ -125,7 +125,7 @@ def test_a_cache_saves_recomputed_positions() -> None:
 
 @pytest.mark.parametrize("chunk", [1, 63, 64, 65, 999, 1000])
 def test_chunks_of_a_prefill_sum_to_the_whole(chunk: int) -> None:
-    size = model("qwen3-0.6b")
+    size = model_size("qwen3-0.6b")
     starts = range(0, 1000, chunk)
     parts = [
         prefill_macs(size, min(chunk, 1000 - start), cached_tokens=start, logits_tokens=0)
@@ -135,25 +135,25 @@ def test_chunks_of_a_prefill_sum_to_the_whole(chunk: int) -> None:
 
 
 def test_decode_is_a_prefill_of_one_token_behind_the_cache() -> None:
-    size = model("llama-3-8b")
+    size = model_size("llama-3-8b")
     assert decode_macs(size, 4096) == prefill_macs(size, 1, cached_tokens=4095)
     assert layer_macs(size, tokens=1, pairs=4096) == decode_layer_macs(size, 4096)
 
 
 def test_the_whole_model_with_its_logits() -> None:
-    size = model("llama-2-7b")
+    size = model_size("llama-2-7b")
     assert decode_macs(size, 4096) == 7_680_819_200
     assert prefill_macs(size, 4096, causal=False) == 32 * 966_367_641_600 + 131_072_000
     assert flops(decode_macs(size, 4096)) == 2 * 7_680_819_200
 
 
 def test_every_matrix_weight_is_one_mac_for_each_token() -> None:
-    size = model("llama-3-8b")
+    size = model_size("llama-3-8b")
     assert layer_macs(size, tokens=7, pairs=0).linear == 7 * size.layer_matrix_parameters
 
 
 def test_counts_below_the_least_are_refused() -> None:
-    size = model("llama-3-8b")
+    size = model_size("llama-3-8b")
     with pytest.raises(ValueError, match="new_tokens must be at least 0, got -1"):
         attention_pairs(-1)
     with pytest.raises(ValueError, match="cached_tokens must be at least 0, got -2"):

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.executors.cost_model import CostModel, StepShape, shape_of
-from lab.ledgers.sizes import device, model
-from lab.plan import Chunk, Decode, Decodes, StepPlan
+from lab.ledgers.sizes import GB, device, model_size
+from lab.plan import Chunk, Decode, Decodes, StepPlan, Swap
 from lab.policy import Continuous, Policy, Static
 from lab.request import Request
 
@@ -49,7 +49,8 @@ def test_the_shape_is_the_sum_over_the_chunks(asked: list[Request], policy: Poli
         shape = shape_of(plan)
         pairs = sum(p + 1 for c in plan.chunks for p in range(c.start, c.stop))
         assert shape.tokens == plan.num_tokens
-        assert shape.context_tokens == sum(chunk.start for chunk in plan.chunks)
+        computing = [chunk for chunk in plan.chunks if chunk.fork_of is None]
+        assert shape.context_tokens == sum(chunk.start for chunk in computing)
         assert shape.attention_pairs == pairs
         assert shape.samples == sum(chunk.samples for chunk in plan.chunks)
         assert shape.prefill_tokens == sum(c.num_tokens for c in plan.chunks if c.num_tokens > 1)
@@ -137,7 +138,7 @@ def test_the_roofline_is_the_longer_of_compute_and_memory_or_their_sum() -> None
 
 def test_a_roofline_may_be_of_names_or_of_sizes() -> None:
     named = CostModel.roofline("Llama-3-8B", "h100")
-    sized = CostModel.roofline(model("Llama-3-8B"), device("h100"))
+    sized = CostModel.roofline(model_size("Llama-3-8B"), device("h100"))
     shape = StepShape(100, 3, 999, 99_999, 4)
     assert named.duration(shape) == sized.duration(shape)
     assert named.settings == sized.settings
@@ -175,3 +176,26 @@ def test_a_step_that_the_table_does_not_know_leaves_nothing_reserved() -> None:
         ValueError, match="the table of step times ends at 4 tokens, and a step has 5"
     ):
         served([ask("A", 5, 1)], Continuous(blocks=9), CostModel.table({4: 1}))
+
+
+def test_blocks_that_move_to_host_memory_and_back_take_their_time_before_the_step() -> None:
+    plan = StepPlan(
+        written=(Chunk("A", 0, 5, 6, True, (1, 2, 3), restored=2),),
+        swap_out=(Swap("B", (4, 5, 6)),),
+    )
+    cost = CostModel.equal_steps(1, "ms").swapping(Fraction(1, 4))
+    assert cost.run(plan, 10, None).ends == (10 + Fraction(5, 4) + 1,)
+    assert CostModel.equal_steps(1, "ms").run(plan, 10, None).ends == (11,)
+    assert cost.settings["swap_per_block"] == Fraction(1, 4)
+
+
+def test_a_roofline_knows_how_long_a_block_takes_over_the_link() -> None:
+    cost = CostModel.roofline("llama-3-8b", "h100")
+    assert cost.swap_per_block == pytest.approx(16 * 131_072 / 64e9)
+    half = CostModel.roofline("llama-3-8b", "h100", block_tokens=8, link_bytes_per_s=32 * GB)
+    assert half.swap_per_block == pytest.approx(cost.swap_per_block)
+
+
+def test_a_negative_time_for_a_block_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^per_block must not be negative, got -1$"):
+        CostModel.equal_steps().swapping(-1)

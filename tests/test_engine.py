@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
+from threading import Thread
 
 import pytest
 from drawn_runs import (
@@ -389,5 +390,100 @@ def test_drafts_change_when_tokens_come_and_never_which(
     for record in trace.requests:
         first = record.prompt_tokens
         assert record.output == [*range(first, first + record.output_tokens)]
-        if record.status == "finished":
+        if (record.status, record.reason) == ("finished", "length"):
             assert record.output_tokens == record.max_tokens
+
+
+# From other threads
+
+
+def test_many_threads_ask_and_cancel_while_the_engine_serves() -> None:
+    engine = Engine(
+        Scheduler(Continuous(seats=4, blocks=12, block_tokens=4), repeats=False),
+        Scripted(duration=0.0002),
+        WallClock(),
+        Trace("s", {"block_tokens": 4}, starts=[], ends=[]),
+    )
+    server = Thread(target=engine.serve)
+    server.start()
+
+    def asks(name: str) -> None:
+        for number in range(20):
+            who = f"{name}{number}"
+            engine.add(ask(who, 1 + number % 7, 1 + number % 5, arrival=engine.clock.now()))
+            if number % 4 == 0:
+                engine.cancel(who)
+            with pytest.raises(ValueError, match="was added already"):
+                engine.add(ask(who, 1, 1))
+
+    users = [Thread(target=asks, args=(name,)) for name in "abcd"]
+    for user in users:
+        user.start()
+    for user in users:
+        user.join()
+    engine.close()
+    server.join(30)
+    assert not server.is_alive()
+    engine.trace.check()
+    assert_at_rest(engine.scheduler)
+    assert len(engine.trace) == 80
+    assert {record.status for record in engine.trace.requests} <= {"finished", "cancelled"}
+    for record in engine.trace.requests:
+        assert record.status == "cancelled" or record.output_tokens == record.max_tokens
+
+
+def test_a_request_that_can_never_run_is_refused_in_the_thread_that_asks() -> None:
+    engine = Engine(
+        Scheduler(Continuous(blocks=2, block_tokens=4)),
+        Scripted(duration=0),
+        WallClock(),
+        Trace("s", {}, starts=[], ends=[]),
+    )
+    server = Thread(target=engine.serve)
+    server.start()
+    with pytest.raises(Refused, match="request 'A' may need 3 blocks"):
+        engine.add(ask("A", 9, 1))
+    engine.close()
+    server.join(30)
+    assert not server.is_alive()
+    assert len(engine.trace) == 0
+
+
+def test_a_batch_that_waits_for_more_is_woken_by_the_one_that_fills_it() -> None:
+    engine = Engine(
+        Scheduler(Static(seats=2, timeout=3600), repeats=False),
+        Scripted(duration=0),
+        WallClock(),
+        Trace("s", {}, starts=[], ends=[]),
+    )
+    server = Thread(target=engine.serve)
+    server.start()
+    engine.add(ask("A", 1, 1))
+    engine.add(ask("B", 1, 1))
+    engine.close()
+    server.join(30)
+    assert not server.is_alive()
+    assert [record.status for record in engine.trace.requests] == ["finished", "finished"]
+
+
+def test_a_batch_that_can_never_be_full_is_stuck_once_the_engine_is_closed() -> None:
+    engine = engine_of(Static(seats=2, timeout=float("inf")))
+    engine.add(ask("A", 1, 1))
+    engine.close()
+    with pytest.raises(Stuck, match=r"1 requests wait \(A\)"):
+        engine.serve()
+
+
+def test_ids_of_the_past_are_remembered_in_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.scheduler._REMEMBERED", 3)
+    scheduler = Scheduler(Continuous())
+    for number in range(6):
+        scheduler.add(ask(f"r{number}", 1, 1, n=2))
+        while scheduler.has_work:
+            scheduler.commit(scheduler.plan(number), StepOutcome((number + 1,)))
+    assert (len(scheduler._past), len(scheduler._families)) == (3, 1)
+    with pytest.raises(ValueError, match="request 'r5' was added already"):
+        scheduler.add(ask("r5", 1, 1))
+    scheduler.add(ask("r0", 1, 1))
+    with pytest.raises(ValueError, match="there is no request 'r1' to cancel"):
+        scheduler.cancel("r1")

@@ -161,6 +161,65 @@ def test_a_pool_without_room_is_refused(sizes: tuple[int, int], message: str) ->
         BlockPool(*sizes)
 
 
+# Cached blocks
+
+
+def test_what_is_kept_is_cached_when_nobody_holds_it_and_given_up_in_the_order_of_release() -> None:
+    forgotten: list[int] = []
+    pool = BlockPool(4, 16, forgotten.append)
+    table = pool.allocate(3)
+    pool.keep(table[:2])
+    pool.release(reversed(table))
+    assert (pool.free, pool.used, pool.cached, pool.available) == (2, 0, 2, 4)
+    assert pool.allocate(3) == [2, 3, 1], "free ones first, then the end of the table"
+    assert forgotten == [1]
+    assert (pool.free, pool.used, pool.cached) == (0, 3, 1)
+
+
+def test_a_cached_block_that_is_shared_is_used_again_and_released_as_the_youngest() -> None:
+    pool = BlockPool(2, 16)
+    one, other = pool.allocate(2)
+    pool.keep([one, other])
+    pool.release([one])
+    pool.release([other])
+    pool.share([one])
+    assert (pool.used, pool.cached, pool.holders(one)) == (1, 1, 1)
+    pool.release([one])
+    assert pool.allocate(1) == [other]
+    assert pool.allocate(1) == [one]
+
+
+def test_more_than_free_and_cached_blocks_are_refused_and_nothing_is_given_up() -> None:
+    forgotten: list[int] = []
+    pool = BlockPool(3, 16, forgotten.append)
+    pool.keep(pool.allocate(1))
+    pool.release([0])
+    pool.allocate(1)
+    with pytest.raises(OutOfBlocks, match="need 3 blocks, 2 of 3 are free or cached"):
+        pool.allocate(3)
+    assert (forgotten, pool.cached) == ([], 1)
+
+
+def test_a_block_that_was_given_up_is_not_kept_any_longer() -> None:
+    pool = BlockPool(1, 16)
+    pool.keep(pool.allocate(1))
+    pool.release([0])
+    pool.allocate(1)
+    pool.release([0])
+    assert (pool.free, pool.cached) == (1, 0)
+
+
+def test_only_what_is_in_use_can_be_kept_and_a_cached_block_cannot_be_released() -> None:
+    pool = BlockPool(2, 16)
+    with pytest.raises(ValueError, match="block 1 is not in use and has nothing to keep"):
+        pool.keep([1])
+    pool.keep(pool.allocate(1))
+    pool.release([0])
+    with pytest.raises(ValueError, match="block 0 was released more often than it was held"):
+        pool.release([0])
+    assert pool.cached == 1
+
+
 def test_a_negative_number_of_blocks_is_refused() -> None:
     with pytest.raises(ValueError, match="the number of blocks must not be negative, got -1"):
         BlockPool(4, 16).allocate(-1)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lab.ledgers.memory import kv_blocks_that_fit, kv_bytes, kv_bytes_per_token, weight_bytes
-from lab.ledgers.sizes import GB, GiB, KiB, Number, device, model
+from lab.ledgers.sizes import GB, GiB, KiB, Number, device, model_size
 from lab.worked_numbers import entry, worked
 
 
@@ -44,7 +44,7 @@ def test_the_four_worked_sizes() -> None:
 
 
 def test_bytes_of_one_token_with_few_and_many_kv_heads() -> None:
-    llama = model("llama-3-8b")
+    llama = model_size("llama-3-8b")
     kib = [
         Fraction(kv_bytes_per_token(replace(llama, kv_heads=kv_heads))) / KiB
         for kv_heads in entry("kv-bytes-per-token").inputs["H_kv"]
@@ -74,14 +74,14 @@ def test_negative_counts_are_refused() -> None:
 
 
 def test_weights_and_blocks_of_the_docstring() -> None:
-    llama, h100 = model("llama-3-8b"), device("h100")
+    llama, h100 = model_size("llama-3-8b"), device("h100")
     assert weight_bytes(llama) == 16_060_522_496
     assert kv_blocks_that_fit(llama, h100) == 26_674
     assert 16 * kv_blocks_that_fit(llama, h100) == 426_784
 
 
 def test_one_block_more_would_not_fit() -> None:
-    llama = model("llama-3-8b")
+    llama = model_size("llama-3-8b")
     block = 16 * int(kv_bytes_per_token(llama))
     exact = int(weight_bytes(llama)) + 10 * block
     for spare, blocks in ((-1, 9), (0, 10), (block - 1, 10), (block, 11)):
@@ -90,7 +90,7 @@ def test_one_block_more_would_not_fit() -> None:
 
 
 def test_a_reserve_typed_as_a_decimal_means_that_decimal() -> None:
-    llama = model("llama-3-8b")
+    llama = model_size("llama-3-8b")
     block = 16 * int(kv_bytes_per_token(llama))
     sizes = {blocks: int(weight_bytes(llama)) + blocks * block for blocks in range(10, 19)}
     blocks, needed = next(pair for pair in sizes.items() if pair[1] % 9 == 0)
@@ -100,7 +100,7 @@ def test_a_reserve_typed_as_a_decimal_means_that_decimal() -> None:
 
 
 def test_smaller_elements_leave_more_room() -> None:
-    llama, l4 = model("llama-3-8b"), device("l4")
+    llama, l4 = model_size("llama-3-8b"), device("l4")
     wide = kv_blocks_that_fit(llama, l4)
     assert kv_blocks_that_fit(llama, l4, kv_bytes_per_element=1) in (2 * wide, 2 * wide + 1)
     assert kv_blocks_that_fit(llama, l4, weight_bytes_per_element=1) > 2 * wide
@@ -109,11 +109,11 @@ def test_smaller_elements_leave_more_room() -> None:
 def test_weights_that_do_not_fit_are_an_error_with_both_amounts() -> None:
     message = r"weights of Llama-3-70B need 141107412992 bytes, and .* has 72000000000 beside"
     with pytest.raises(ValueError, match=message):
-        kv_blocks_that_fit(model("llama-3-70b"), device("h100"))
+        kv_blocks_that_fit(model_size("llama-3-70b"), device("h100"))
 
 
 def test_weights_that_just_fit_leave_no_block() -> None:
-    llama = model("llama-3-8b")
+    llama = model_size("llama-3-8b")
     card = replace(device("h100"), memory_bytes=int(weight_bytes(llama)))
     assert kv_blocks_that_fit(llama, card, reserve=0) == 0
 
@@ -121,9 +121,9 @@ def test_weights_that_just_fit_leave_no_block() -> None:
 @pytest.mark.parametrize("reserve", [-0.1, 1, 80 * GB])
 def test_a_reserve_is_a_fraction(reserve: float) -> None:
     with pytest.raises(ValueError, match=r"reserve must be in \[0, 1\), got"):
-        kv_blocks_that_fit(model("llama-3-8b"), device("h100"), reserve=reserve)
+        kv_blocks_that_fit(model_size("llama-3-8b"), device("h100"), reserve=reserve)
 
 
 def test_a_block_holds_at_least_one_token() -> None:
     with pytest.raises(ValueError, match="block_tokens must be at least 1, got 0"):
-        kv_blocks_that_fit(model("llama-3-8b"), device("h100"), block_tokens=0)
+        kv_blocks_that_fit(model_size("llama-3-8b"), device("h100"), block_tokens=0)

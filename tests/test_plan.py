@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab.plan import Chunk, Decode, Decodes, StepOutcome, StepPlan
+from lab.plan import Chunk, Decode, Decodes, StepOutcome, StepPlan, Swap
 
 PLAN = StepPlan(
     step=5,
@@ -46,3 +46,25 @@ def test_equal_plans_are_equal_and_print_their_content() -> None:
     assert StepPlan(1, PLAN.written) != StepPlan(2, PLAN.written)
     assert "start=4, stop=8" in repr(PLAN)
     assert StepOutcome((3,)) == StepOutcome((3,), None, {}, {})
+
+
+def test_a_chunk_begins_where_its_blocks_are_the_whole_table() -> None:
+    assert Chunk("A", 0, 0, 4, False, (1,)).begins
+    assert Chunk("A", 0, 8, 9, True, (1, 2, 3), cached=8).begins
+    assert Chunk("A", 0, 5, 6, True, (1, 2), restored=2).begins
+    assert Chunk("A#2", 1, 4, 4, True, (1,), fork_of="A").begins
+    assert not Chunk("A", 0, 4, 8, True, (1,)).begins
+
+
+def test_a_plan_says_what_moves_before_it_computes() -> None:
+    plan = StepPlan(
+        written=(
+            Chunk("A", 0, 5, 6, True, (1, 2, 3), restored=2),
+            Chunk("B", 1, 7, 8, True, copy=(4, 9)),
+        ),
+        swap_out=(Swap("C", (5, 6, 7)),),
+    )
+    assert plan.swap_in == (Swap("A", (1, 2)),)
+    assert plan.copies == ((4, 9),)
+    assert plan.swapped_blocks == 3 + 2
+    assert (PLAN.swap_in, PLAN.copies, PLAN.swapped_blocks) == ((), (), 0)

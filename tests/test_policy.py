@@ -41,7 +41,16 @@ def test_both_policies_refuse_limits_below_1(
             "token_budget must not be below seats, since every running request may need one token "
             "a step: got 7 < 8",
         ),
-        ({"preemption": "swop"}, "preemption must be 'recompute' or 'never', got 'swop'"),
+        ({"preemption": "swop"}, "preemption must be 'recompute', 'swap' or 'never', got 'swop'"),
+        (
+            {"host_blocks": 4},
+            "host_blocks are for preemption='swap', got 4 with 'recompute'",
+        ),
+        (
+            {"host_blocks": 0, "preemption": "swap"},
+            "host_blocks must be at least 1, got 0",
+        ),
+        ({"prefix_cache": True}, "prefix_cache needs a pool: give blocks, got None"),
         ({"patience": -1}, "patience must be at least 0, got -1"),
         ({"draft_tokens": -1}, "draft_tokens must be at least 0, got -1"),
     ],
@@ -95,4 +104,5 @@ def test_a_static_batch_is_what_continuous_batching_can_be_told_not_to_be() -> N
     static = Static()
     assert (static.keeps_seats, static.chunked_prefill, static.preemption) == (True, False, "never")
     assert (static.token_budget, static.draft_tokens, static.patience) == (None, 0, 0)
+    assert (static.prefix_cache, static.host_blocks) == (False, None)
     assert not Continuous().keeps_seats

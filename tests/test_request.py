@@ -20,6 +20,7 @@ WHOLE: dict[str, Any] = {"id": "A", "prompt": range(4), "max_tokens": 3}
         ({"prompt": ()}, "request 'A': the prompt must hold at least 1 token, got 0"),
         ({"max_tokens": 0}, "request 'A': max_tokens must be at least 1, got 0"),
         ({"max_tokens": -3}, "request 'A': max_tokens must be at least 1, got -3"),
+        ({"n": 0}, "request 'A': n must be at least 1 answer, got 0"),
         ({"arrival": -1}, "request 'A': the arrival must not be before 0, got -1"),
         (
             {"arrival": float("inf")},
@@ -77,3 +78,24 @@ def test_a_decode_misses_one_token_and_a_restart_misses_all() -> None:
 def test_two_sequences_of_equal_requests_are_not_the_same() -> None:
     one, other = (Sequence(Request(**WHOLE), number=0, rank=(0,)) for _ in range(2))
     assert one != other
+
+
+def test_a_request_with_one_answer_is_its_answer() -> None:
+    request = Request(**WHOLE)
+    assert request.answers == (request,)
+
+
+def test_several_answers_are_requests_of_their_own_and_the_first_keeps_the_id() -> None:
+    request = Request(**WHOLE, n=3, tenant="x", stop_ids=(7,))
+    assert [(answer.id, answer.n) for answer in request.answers] == [
+        ("A", 1),
+        ("A#2", 1),
+        ("A#3", 1),
+    ]
+    assert {(answer.tenant, answer.stop_ids) for answer in request.answers} == {("x", (7,))}
+
+
+def test_an_answer_ends_with_a_token_that_stops_it_and_says_why() -> None:
+    request = Request(**WHOLE, stop_ids={7}, end_ids=(2, 7))
+    assert [request.ends_with(token) for token in (7, 2, 3)] == ["stop", "end of text", ""]
+    assert Request(**WHOLE).ends_with(0) == ""

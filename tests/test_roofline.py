@@ -19,7 +19,7 @@ from lab.ledgers.roofline import (
     step_bounds,
     step_work,
 )
-from lab.ledgers.sizes import GB, MILLISECONDS, TB, TFLOP, GiB, Number, TiB, device, model
+from lab.ledgers.sizes import GB, MILLISECONDS, TB, TFLOP, GiB, Number, TiB, device, model_size
 from lab.worked_numbers import entry, worked
 
 
@@ -134,7 +134,7 @@ def decode_step(sequences: int, cached_each: int) -> Step:
 
 
 def test_a_decode_step_reads_every_weight_but_the_embedding_table() -> None:
-    llama = model("llama-3-8b")
+    llama = model_size("llama-3-8b")
     work = step_work(llama, **decode_step(1, 4095))
     assert work.operations == flops(decode_macs(llama, 4096))
     table = 2 * llama.embedding_parameters
@@ -144,14 +144,14 @@ def test_a_decode_step_reads_every_weight_but_the_embedding_table() -> None:
 
 
 def test_a_tied_model_reads_its_one_table_for_the_logits() -> None:
-    small = model("llama-3.2-1b")
+    small = model_size("llama-3.2-1b")
     work = step_work(small, **decode_step(1, 0))
     row = 2 * small.hidden
     assert work.bytes_moved == weight_bytes(small) + row + kv_bytes_per_token(small)
 
 
 def test_a_whole_prefill_in_one_step() -> None:
-    llama = model("llama-3-8b")
+    llama = model_size("llama-3-8b")
     step = {"prefill_tokens": 1000, "decode_sequences": 0, "context_tokens": 0}
     pairs = attention_pairs(1000)
     last = step_work(llama, **step, attention_pairs=pairs, sampled_tokens=1)
@@ -162,7 +162,7 @@ def test_a_whole_prefill_in_one_step() -> None:
 
 
 def test_the_docstring_example_of_a_step() -> None:
-    llama, h100 = model("llama-3-8b"), device("h100")
+    llama, h100 = model_size("llama-3-8b"), device("h100")
     assert step_work(llama, **decode_step(8, 1024)).bytes_moved == 16_084_705_280
     found = step_bounds(llama, h100, **decode_step(8, 1024))
     assert [round(float(part) * 1000, 2) for part in found] == [0.13, 4.80]
@@ -171,7 +171,7 @@ def test_the_docstring_example_of_a_step() -> None:
 
 
 def test_batching_shares_the_weights_and_not_the_cache() -> None:
-    llama, h100 = model("llama-3-8b"), device("h100")
+    llama, h100 = model_size("llama-3-8b"), device("h100")
     one, eight = (step_bounds(llama, h100, **decode_step(n, 1024)) for n in (1, 8))
     assert eight.low_s < 2 * one.low_s
     assert eight.limit == "bandwidth"
@@ -188,7 +188,7 @@ def test_batching_shares_the_weights_and_not_the_cache() -> None:
 
 def test_the_prepared_form_agrees_with_the_exact_one() -> None:
     rng = random.Random(7)
-    llama, l4 = model("qwen3-0.6b"), device("l4")
+    llama, l4 = model_size("qwen3-0.6b"), device("l4")
     for width in (2, 1, Fraction(1, 2)):
         prepared = RooflineModel.of(
             llama, l4, dtype="fp8", weight_bytes_per_element=width, kv_bytes_per_element=width
@@ -214,7 +214,7 @@ def test_the_prepared_form_agrees_with_the_exact_one() -> None:
 
 
 def test_a_step_without_tokens_is_refused() -> None:
-    llama, h100 = model("llama-3-8b"), device("h100")
+    llama, h100 = model_size("llama-3-8b"), device("h100")
     with pytest.raises(ValueError, match="a step must compute at least 1 token, got 0"):
         step_bounds(llama, h100, **decode_step(0, 5))
     with pytest.raises(ValueError, match="a step must compute at least 1 token, got 0"):

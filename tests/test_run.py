@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from drawn_runs import ORDERS, ask, cost_models, policies, served, workloads
-from golden_runs import GOLDEN, MAKERS, drawn, preempted, static_with_timeout
+from golden_runs import GOLDEN, MAKERS, drawn, preempted, shared, static_with_timeout
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -36,11 +36,30 @@ def test_a_golden_trace_stays_as_it_is_bit_for_bit(name: str, tmp_path: Path) ->
     )
 
 
+@pytest.mark.parametrize(
+    "path", sorted((GOLDEN / "version_1").glob("*.json")), ids=lambda p: p.stem
+)
+def test_a_trace_of_the_first_version_can_still_be_read_and_is_the_same_run(path: Path) -> None:
+    old, now = load(path), MAKERS[path.stem]()
+    assert (old.starts, old.ends, old.requests) == (now.starts, now.ends, now.requests)
+    assert old.timeline() == now.timeline()
+
+
 def test_the_golden_traces_show_what_they_are_there_for() -> None:
     stays = [stay for record in preempted().requests for stay in record.stays]
     assert [stay.preempted for stay in stays] == [False, True, False, False]
     statuses = [record.status for record in static_with_timeout().requests]
     assert statuses == ["finished", "finished", "cancelled", "timed out", "refused", "cancelled"]
+    trace = shared()
+    assert trace.timeline() == [
+        "0-1  A[0:7) A#2[7:7)",
+        "1-2  A[7:8) A#2[7:8) B[4:10)",
+        "2-4  A[8:9) A#2[8:9)",
+        "4-6  B[10:11) C[0:5)",
+    ]
+    assert trace["A"].runs[1].copy == (1, 2)
+    assert (trace["B"].runs[0].cached, trace["B"].runs[1].restored) == (4, 3)
+    assert (trace["B"].stays[0].swapped_out, trace.evictions) == (3, [(2, 3), (3, 0)])
     records = drawn().requests
     assert any(stay.preempted for record in records for stay in record.stays)
     assert any(run.kind == "prefill" and not run.delivered for r in records for run in r.runs)
@@ -233,3 +252,20 @@ def test_two_units_in_one_run_are_refused() -> None:
         given_times({"A": [1]}, work, unit="ms")
     with pytest.raises(ValueError, match=message):
         simulate(work, Continuous(), CostModel.equal_steps(unit="ms"))
+
+
+def test_a_roofline_and_a_policy_of_two_block_sizes_are_refused_where_blocks_move() -> None:
+    work = Workload.given({"A": (0, 4, 1)}, unit="s")
+    cost = CostModel.roofline("llama-3-8b", "h100")
+    policy = Continuous(blocks=9, block_tokens=8, preemption="swap")
+    message = "the cost model moves blocks of 16 tokens and the policy has blocks of 8: give both"
+    with pytest.raises(ValueError, match=message):
+        simulate(work, policy, cost)
+    simulate(work, Continuous(blocks=9, block_tokens=8), cost)
+    simulate(work, policy, CostModel.roofline("llama-3-8b", "h100", block_tokens=8))
+
+
+def test_several_answers_are_given_times_each() -> None:
+    work = Workload.given({"A": {"prompt": 4, "output": 2, "n": 2}})
+    trace = given_times({"A": [1, 2], "A#2": [1, 3]}, work)
+    assert [(r.id, r.end, r.fork_of) for r in trace.requests] == [("A", 2, None), ("A#2", 3, "A")]

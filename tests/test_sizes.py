@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lab.ledgers.sizes import GB, TFLOP, device, known_devices, known_models, model
+from lab.ledgers.sizes import GB, TFLOP, device, known_devices, known_models, model_size
 
 # Totals that the safetensors files of each model report.
 PUBLISHED_PARAMETERS = {
@@ -21,29 +21,30 @@ PUBLISHED_PARAMETERS = {
 
 
 def test_derived_parameters_equal_the_published_counts() -> None:
-    assert {name: model(name).parameters for name in known_models()} == PUBLISHED_PARAMETERS
+    assert {name: model_size(name).parameters for name in known_models()} == PUBLISHED_PARAMETERS
 
 
 def test_the_parts_of_the_docstring_add_up() -> None:
-    llama = model("llama-3-8b")
+    llama = model_size("llama-3-8b")
     assert llama.layer_matrix_parameters == 33_554_432 + 8_388_608 + 176_160_768
     assert llama.embedding_parameters == 525_336_576
     assert llama.norm_parameters == 266_240
 
 
 def test_tying_the_embeddings_saves_one_table() -> None:
-    small = model("llama-3.2-1b")
+    small = model_size("llama-3.2-1b")
     untied = replace(small, tied_embeddings=False)
     assert untied.parameters - small.parameters == 128_256 * 2_048
 
 
 def test_names_ignore_case() -> None:
     assert device("H100") is device("h100")
-    assert model("Llama-3-8B") is model("llama-3-8b")
+    assert model_size("Llama-3-8B") is model_size("llama-3-8b")
 
 
 @pytest.mark.parametrize(
-    ("lookup", "kind", "known"), [(device, "device", known_devices), (model, "model", known_models)]
+    ("lookup", "kind", "known"),
+    [(device, "device", known_devices), (model_size, "model", known_models)],
 )
 def test_unknown_names_list_what_is_known(lookup, kind, known) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=f"unknown {kind} 'h1000'; known: ") as caught:
@@ -53,7 +54,7 @@ def test_unknown_names_list_what_is_known(lookup, kind, known) -> None:  # type:
 
 def test_every_number_has_a_source() -> None:
     assert all(device(name).source for name in known_devices())
-    assert all(model(name).source for name in known_models())
+    assert all(model_size(name).source for name in known_models())
 
 
 def test_rates_are_dense_and_by_format() -> None:
@@ -66,9 +67,9 @@ def test_rates_are_dense_and_by_format() -> None:
 
 def test_impossible_sizes_are_refused() -> None:
     with pytest.raises(ValueError, match="layers must be at least 1, got 0"):
-        replace(model("llama-3-8b"), layers=0)
+        replace(model_size("llama-3-8b"), layers=0)
     with pytest.raises(ValueError, match="heads must be a multiple of kv_heads, got 32 and 6"):
-        replace(model("llama-3-8b"), kv_heads=6)
+        replace(model_size("llama-3-8b"), kv_heads=6)
     with pytest.raises(ValueError, match="memory_bytes_per_s must be above 0, got 0"):
         replace(device("h100"), memory_bytes_per_s=0)
     with pytest.raises(ValueError, match=r"flops_per_s\['bf16'\] must be above 0, got -1"):

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from drawn_runs import Scripted, ask, served
+from golden_runs import shared
 
 from lab.policy import Continuous
 from lab.record import Run, Stay
@@ -214,6 +215,97 @@ def test_a_trace_that_is_broken_in_one_place_is_refused(
     with pytest.raises(TraceError) as caught:
         trace.check()
     assert str(caught.value).startswith("the trace contradicts itself:\n")
+    assert message in str(caught.value)
+
+
+SHARING: dict[str, tuple[Callable[[Trace], object], str]] = {
+    "a hit without a cache": (
+        lambda t: t.settings.update(prefix_cache=False),
+        "request 'B': step 1 takes 4 tokens from a cache in the midst of it",
+    ),
+    "a hit in the middle": (
+        lambda t: put(run_of(t, "A", 2), cached=4),
+        "request 'A': step 2 takes 4 tokens from a cache in the midst of it",
+    ),
+    "a hit of half a block": (
+        lambda t: put(run_of(t, "B", 0), cached=3, start=3, tokens=7),
+        "request 'B': step 1 takes 3 of 10 tokens from the cache: whole blocks of 4",
+    ),
+    "a hit of the last token": (
+        lambda t: put(t["B"], prompt_tokens=4),
+        "request 'B': step 1 takes 4 of 4 tokens from the cache: whole blocks of 4, and never",
+    ),
+    "a hit on a block that was not full": (
+        lambda t: put(run_of(t, "B", 0), blocks=[1, 3, 4]),
+        "step 1 takes block 1 from the cache, and it was not full",
+    ),
+    "a hit on a block that nobody had": (
+        lambda t: put(run_of(t, "B", 0), blocks=[2, 3, 4]),
+        "step 1 takes block 2 from the cache, and it was not full",
+    ),
+    "a fork of nobody": (
+        lambda t: put(t["A#2"], fork_of=None),
+        "request 'A#2': step 0 computes from position 7, and 0 are done",
+    ),
+    "a fork of a stranger": (
+        lambda t: put(t["A#2"], fork_of="B"),
+        "request 'A#2': step 0 computes nothing of it, and no prompt ends there that it could",
+    ),
+    "a fork with other blocks": (
+        lambda t: put(run_of(t, "A#2", 0), blocks=[0, 2]),
+        "request 'A#2': it forks in step 0 with the blocks [0, 2], and 'A' has [0, 1]",
+    ),
+    "a write into a block that others hold": (
+        lambda t: put(run_of(t, "A", 1), copy=None),
+        "request 'A#2': step 1 writes into block 1, which 'A' holds too",
+    ),
+    "a copy of a block that nobody shares": (
+        lambda t: put(run_of(t, "A#2", 1), copy=(3, 2)),
+        "request 'A#2': step 1 copies block 3 to write position 7, and",
+    ),
+    "more back from host memory than went there": (
+        lambda t: stay(t, "B", 0, swapped_out=2),
+        "request 'B': step 3 brings 3 blocks back from host memory, and 2 moved there",
+    ),
+    "swapped out and not brought back": (
+        lambda t: put(run_of(t, "B", 1), restored=0),
+        "request 'B': step 3 brings 0 blocks back from host memory, and 3 moved there",
+    ),
+    "swapped out without being preempted": (
+        lambda t: stay(t, "B", 0, preempted=False),
+        "request 'B': 3 blocks moved to host memory, and it was not preempted",
+    ),
+    "as many blocks as it never had": (
+        lambda t: (stay(t, "B", 0, swapped_out=2), put(run_of(t, "B", 1), restored=2)),
+        "request 'B': step 3 brings 2 blocks back from host memory for 10 positions",
+    ),
+    "more than host memory holds": (
+        lambda t: t.settings.update(host_blocks=2),
+        "step 2 leaves 3 blocks in host memory, which has 2",
+    ),
+    "a block given up for nobody": (
+        lambda t: t.evictions.append((2, 1)),
+        "step 2 gives up block 1, and hands it to nobody",
+    ),
+    "a shared block handed out again": (
+        lambda t: put(run_of(t, "C", 0), blocks=[1, 0]),
+        "step 3 hands out block 1, which is in use",
+    ),
+}
+
+
+def test_the_trace_of_much_that_is_shared_is_sound() -> None:
+    shared().check()
+
+
+@pytest.mark.parametrize(("break_it", "message"), SHARING.values(), ids=SHARING)
+def test_what_is_shared_or_moved_wrongly_is_refused(
+    break_it: Callable[[Trace], object], message: str
+) -> None:
+    trace = shared()
+    break_it(trace)
+    with pytest.raises(TraceError) as caught:
+        trace.check()
     assert message in str(caught.value)
 
 

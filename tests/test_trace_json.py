@@ -86,13 +86,18 @@ def test_the_document_is_what_the_module_says() -> None:
         == (FORMAT, VERSION)
         == (
             "tokens-in-flight trace",
-            1,
+            2,
         )
     )
-    assert list(document) == ["format", "version", "unit", "settings", "steps", "requests"]
+    fields = ["format", "version", "unit", "settings", "steps", "evictions", "requests"]
+    assert list(document) == fields
     assert document["steps"]["ends"][:2] == ["1/2", "1"]
-    assert document["requests"][0]["runs"][0] == ["prefill", 0, 0, 1, 0, 4, 1, [0], 0]
-    assert document["requests"][0]["stays"] == [[0, 0, 3, False]]
+    assert document["requests"][0]["runs"][0] == [
+        *("prefill", 0, 0, 1, 0, 4, 1, [0], 0),
+        *(0, 0, None),
+    ]
+    assert document["requests"][0]["stays"] == [[0, 0, 3, False, 0]]
+    assert document["requests"][0]["fork_of"] is None
     assert document["settings"]["duration"] == "1/2"
 
 
@@ -137,8 +142,8 @@ def setting(path: list[Any], value: Any) -> Callable[[Any], None]:
     ("spoil", "message"),
     [
         (
-            setting(["version"], 2),
-            "reads version 1 of the trace format, and the document has version 2",
+            setting(["version"], 3),
+            "reads versions 1 to 2 of the trace format, and the document has version 3",
         ),
         (without(["version"]), "and the document has version None"),
         (setting(["format"], "chrome"), f"begins with format '{FORMAT}', and this has 'chrome'"),
@@ -151,11 +156,11 @@ def setting(path: list[Any], value: Any) -> Callable[[Any], None]:
         (without(["requests", 0, "arrival"]), "not a whole trace: KeyError('arrival')"),
         (without(["requests", 1, "status"]), "not a whole trace: KeyError('status')"),
         (without(["requests", 1, "runs"]), "not a whole trace: KeyError('runs')"),
-        (without(["requests", 1, "runs", 0, 1]), "9 values are needed, got ['prefill', "),
-        (without(["requests", 1, "runs", 0, 8]), "9 values are needed, got ['prefill', "),
-        (without(["requests", 1, "stays", 0, 3]), "4 values are needed, got ["),
+        (without(["requests", 1, "runs", 0, 1]), "12 values are needed, got ['prefill', "),
+        (without(["requests", 1, "runs", 0, 8]), "12 values are needed, got ['prefill', "),
+        (without(["requests", 1, "stays", 0, 3]), "5 values are needed, got ["),
         (setting(["requests", 1, "runs", 0, 2], "0"), "not a whole trace: TypeError"),
-        (setting(["requests", 0, "stays", 0], [0]), "4 values are needed, got [0]"),
+        (setting(["requests", 0, "stays", 0], [0]), "5 values are needed, got [0]"),
         (setting(["requests", 0, "arrival"], [1]), "a time must be a number or a fraction"),
         (setting(["requests", 0, "arrival"], True), "a time must be a number or a fraction"),
         (setting(["steps", "ends", 0], "soon"), "not a whole trace: ValueError"),

@@ -158,6 +158,8 @@ def test_a_moment_that_is_no_number_is_refused() -> None:
         ({"prompt": (), "output": 1}, r"row 'A': prompt must be .* got \(\)"),
         ({"prompt": (1, -1), "output": 1}, r"row 'A': prompt must be .* got \(1, -1\)"),
         ({"prompt": 2, "output": 1, "priority": 0.5}, r"row 'A': priority must be .* got 0\.5"),
+        ({"prompt": 2, "output": 1, "n": 1.5}, r"row 'A': n must be a whole number, got 1\.5"),
+        ({"prompt": 2, "output": 1, "n": 0}, r"'A': n must be at least 1 answer, got 0"),
         ({"prompt": 2, "output": 1, "deadline": "x"}, r"row 'A': deadline must be .* got 'x'"),
         (
             {"arrival": 4, "prompt": 2, "output": 1, "cancel_at": 3},
@@ -168,6 +170,12 @@ def test_a_moment_that_is_no_number_is_refused() -> None:
 def test_a_bad_row_is_an_error_that_names_it(row: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Workload.given({"good": (0, 1, 1), "A": row})
+
+
+def test_a_row_may_ask_for_several_answers_and_name_tenant_and_adapter() -> None:
+    work = Workload.given({"A": {"prompt": 2, "output": 3, "n": 2, "tenant": "x", "adapter": "y"}})
+    (request,) = work
+    assert (request.n, request.tenant, request.adapter, work.output_tokens) == (2, "x", "y", 6)
 
 
 def test_drawn_workloads_equal_the_recorded_ones_bit_for_bit() -> None:

@@ -31,8 +31,8 @@ NEEDED = (
 )
 FETCHED = [name for name in NEEDED if not name.endswith(".mjs")]
 """What the worker can count while it comes; modules come by import."""
-BEYOND_PYTHON = {"widgets"}
-"""Folders of `lab` that need packages which the page has not."""
+BEYOND_PYTHON = {"executors/live.py", "live.py", "model", "widgets"}
+"""What of `lab` needs packages which the page has not."""
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def lab_zip() -> bytes:
     files = {
         path: path.relative_to(ROOT).as_posix()
         for path in LAB.rglob("*")
-        if path.suffix in (".py", ".json") and path.relative_to(LAB).parts[0] not in BEYOND_PYTHON
+        if path.suffix in (".py", ".json") and not _is_beyond(path.relative_to(LAB))
     }
     files[PARTS / "runner.py"] = "runner.py"
     packed = io.BytesIO()
@@ -57,6 +57,10 @@ def lab_zip() -> bytes:
             entry = zipfile.ZipInfo(name)  # without the time of the file
             archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
     return packed.getvalue()
+
+
+def _is_beyond(file: Path) -> bool:
+    return not BEYOND_PYTHON.isdisjoint(one.as_posix() for one in (file, *file.parents))
 
 
 def _prepare(app: Any, config: Any) -> None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from lab.ledgers.compute import attention_pairs
+from lab.ledgers.reuse import block_bytes
 from lab.ledgers.roofline import RooflineModel
-from lab.ledgers.sizes import Device, ModelSize
+from lab.ledgers.sizes import GB, Device, ModelSize, Number
 from lab.ledgers.sizes import device as device_named
-from lab.ledgers.sizes import model as model_named
+from lab.ledgers.sizes import model_size as model_named
 from lab.plan import StepOutcome, StepPlan
 from lab.request import Time
 from lab.trace import Unit
+
+PCIE_5_BYTES_PER_S = 64 * GB
+"""One way over a PCIe 5.0 link of 16 lanes, the half of the 128 GB/s in NVIDIA's H100 datasheet."""
 
 
 class StepShape(NamedTuple):
@@ -51,9 +55,11 @@ def shape_of(plan: StepPlan, *, padded: bool = False) -> StepShape:
     pairs = context + decodes
     for chunk in plan.written:
         tokens = chunk.num_tokens
+        samples += chunk.samples
+        if not tokens:  # a fork: only its first token is sampled
+            continue
         context += chunk.start
         pairs += attention_pairs(tokens, chunk.start)
-        samples += chunk.samples
         if tokens == 1:
             decodes += 1
         else:
@@ -70,6 +76,10 @@ class CostModel:
 
     Without `reads_context`, `duration` looks at no context and no pairs: equal steps take equally
     long.
+
+    A step that moves blocks between device and host memory takes longer by `swap_per_block` for
+    each of them: nothing overlaps. It is 0 but for a roofline, and `swapping` sets it. A copy on
+    the device costs nothing here.
     """
 
     duration: Callable[[StepShape], Time]
@@ -77,12 +87,15 @@ class CostModel:
     settings: Mapping[str, Any] = field(default_factory=dict)
     padded: bool = False
     reads_context: bool = True
+    swap_per_block: Time = 0
 
     def run(self, plan: StepPlan, now: Time, until: Time | None) -> StepOutcome:
         """Add up the durations of the plan's steps, in the order in which single steps would."""
         shape = shape_of(plan, padded=self.padded)
         duration, growth = self.duration, len(plan.decodes.members)
         took = duration(shape)
+        if self.swap_per_block and (moved := plan.swapped_blocks):
+            now = now + self.swap_per_block * moved
         ends = []
         for _ in range(plan.repeat):
             now = now + took
@@ -93,6 +106,13 @@ class CostModel:
                 shape = shape.after(growth)
                 took = duration(shape)
         return StepOutcome(tuple(ends))
+
+    def swapping(self, per_block: Time) -> CostModel:
+        """The same model, in which a block that moves to host memory or back takes `per_block`, in
+        the model's unit."""
+        _check_not_negative(per_block=per_block)
+        settings = {**self.settings, "swap_per_block": per_block}
+        return replace(self, swap_per_block=per_block, settings=settings)
 
     @classmethod
     def equal_steps(cls, duration: Time = 1, unit: Unit = "step") -> CostModel:
@@ -174,11 +194,16 @@ class CostModel:
         dtype: str = "bf16",
         overlap: bool = True,
         padded: bool = False,
+        block_tokens: int = 16,
+        link_bytes_per_s: Number = PCIE_5_BYTES_PER_S,
     ) -> CostModel:
         """The bound of a model on a device, from their sizes: what no engine can beat.
 
         With `overlap` a step takes the longer of its time to compute and its time to move bytes;
         without, their sum, which is at most twice as long. Both may be given by name.
+
+        A block of `block_tokens` positions, as large as the policy's, moves to host memory or back
+        at `link_bytes_per_s`: one of Llama-3-8B is 2 MiB, which takes 33 us on a PCIe 5 link.
         """
         sizes = model_named(model) if isinstance(model, str) else model
         chip = device_named(device) if isinstance(device, str) else device
@@ -189,14 +214,16 @@ class CostModel:
             bounds = prices.step(shape.tokens, context, pairs, samples)
             return bounds.low_s if overlap else bounds.high_s
 
-        settings = {
+        settings: dict[str, Any] = {
             "cost": "roofline",
             "model": sizes.name,
             "device": chip.name,
             "dtype": dtype,
             "overlap": overlap,
         }
-        return cls(duration, "s", settings, padded)
+        per_block = float(block_bytes(sizes, block_tokens=block_tokens) / link_bytes_per_s)
+        settings["swap_block_tokens"] = block_tokens
+        return cls(duration, "s", settings, padded).swapping(per_block)
 
 
 def _check_not_negative(**values: Time) -> None:

@@ -20,6 +20,7 @@ PHASE_ROLES = {
     "decode": "decode",
     "stalled": "stalled",
     "preempted": "preempted",
+    "swapped": "preempted",
     "recompute": "recompute",
     "idle": "idle",
     **dict.fromkeys(DELIVERIES, "waiting"),

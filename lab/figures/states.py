@@ -196,6 +196,8 @@ def _move(old: _State | None, new: _State, record: Record) -> str:
         return "preempted since blocks ran out" if before else "arrived, waits"
     if new.tray == "prefill":
         return "seated again, computes all anew" if new.does == "recompute" else "seated, prefill"
+    if new.tray == "decode" and before == "waiting":
+        return "seated again, goes on with its blocks"
     if new.tray == "decode":
         again = old is not None and old.does == "recompute"
         return "caught up, decodes on" if again else "prompt done, decodes"

@@ -30,6 +30,7 @@ SPANS = {
     "decode": "steps that compute one token after the other",
     "stalled": "in its seat, while steps go to others",
     "preempted": "without a seat, after having lost it",
+    "swapped": "without a seat, while its blocks lie in host memory",
     "recompute": "steps that compute again what a preemption threw away",
 }
 """What a request may be doing. The spans of a request sum to its E2E."""

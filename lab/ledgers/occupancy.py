@@ -54,6 +54,6 @@ def occupancy(trace: Trace) -> Occupancy:
             f"occupancy needs steps and a number of seats, and this trace has {trace.num_steps} "
             f"steps and {seats} seats"
         )
-    busy = sum(run.count for record in trace.requests for run in record.runs)
+    busy = sum(run.count for record in trace.requests for run in record.runs if run.tokens)
     tokens = sum(record.output_tokens for record in trace.requests)
     return Occupancy(seats, trace.num_steps, busy, tokens)

@@ -70,19 +70,24 @@ def _computed(record: Record, trace: Trace) -> Iterator[Phase]:
     for run in record.runs:
         if stay and stay.stop is not None and stay.stop <= run.first:
             yield Phase(waits_as, now, ends[stay.stop - 1])
-            now, waits_as, stay = ends[stay.stop - 1], "preempted", next(stays, None)
+            now, waits_as, stay = ends[stay.stop - 1], _out(stay), next(stays, None)
         yield Phase(waits_as, now, starts[run.first])
         now, waits_as = ends[run.stop - 1], "stalled"
         yield Phase(run.kind, starts[run.first], now)
-    if (lost := _lost(stay, ends)) is not None:
+    if stay and (lost := _lost(stay, ends)) is not None:
         yield Phase(waits_as, now, lost)
-        now, waits_as = lost, "preempted"
+        now, waits_as = lost, _out(stay)
     yield Phase(waits_as, now, max(now, _end(record, trace)))
 
 
-def _lost(stay: Stay | None, ends: list[Time]) -> Time | None:
+def _out(stay: Stay) -> str:
+    """What a request is while it has lost its seat."""
+    return "swapped" if stay.swapped_out else "preempted"
+
+
+def _lost(stay: Stay, ends: list[Time]) -> Time | None:
     """When a seat was lost that was never had again."""
-    if stay is None or not stay.preempted or stay.stop is None:
+    if not stay.preempted or stay.stop is None:
         return None
     return ends[stay.stop - 1]
 

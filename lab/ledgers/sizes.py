@@ -269,8 +269,8 @@ def device(name: str) -> Device:
     return _DEVICES[name.lower()]
 
 
-def model(name: str) -> ModelSize:
-    """The sizes of the model called `name`; `model("llama-3-8b").layers` is 32.
+def model_size(name: str) -> ModelSize:
+    """The sizes of the model called `name`; `model_size("llama-3-8b").layers` is 32.
 
     Upper and lower case are the same. ValueError lists the known names for an unknown one.
     """
