@@ -56,6 +56,6 @@ def test_where_nothing_was_computed_there_is_no_rate() -> None:
 
 
 def test_a_block_of_llama_3_8b_is_two_mebibytes() -> None:
-    assert block_bytes(lab.model("llama-3-8b")) == 2 * MiB
+    assert block_bytes(lab.model_size("llama-3-8b")) == 2 * MiB
     with pytest.raises(ValueError, match="block_tokens must be at least 1, got 0"):
-        block_bytes(lab.model("llama-3-8b"), block_tokens=0)
+        block_bytes(lab.model_size("llama-3-8b"), block_tokens=0)
