@@ -25,6 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,7 +61,7 @@ class Asked(NamedTuple):
     tokens: int
 
 
-def workload(count: int = 64, seed: int = 0) -> list[Asked]:
+def workload(requests: int = 64, seed: int = 0) -> list[Asked]:
     """The requests, the same on every machine."""
     dice = random.Random(seed)
 
@@ -68,7 +69,7 @@ def workload(count: int = 64, seed: int = 0) -> list[Asked]:
         return min(high, max(low, int(math.exp(dice.gauss(middle, spread)))))
 
     found = []
-    for _ in range(count):
+    for _ in range(requests):
         prompt, tokens = length(4.7, 0.8, 16, 512), length(3.9, 0.7, 8, 192)
         found.append(Asked([dice.randrange(4, 512) for _ in range(prompt)], tokens))
     return found
@@ -137,18 +138,20 @@ def with_continuous(folder: str) -> Served:
         generation_config=settings, continuous_batching_config=pages
     )
     manager.start()
+    numbers = count()  # an id is never used again
 
     def serve(asked: Sequence[Asked]) -> list[list[int]]:
-        for number, one in enumerate(asked):
-            manager.add_request(one.prompt, request_id=str(number), max_new_tokens=one.tokens)
-        found: dict[int, list[int]] = {}
+        names = [str(next(numbers)) for _ in asked]
+        for name, one in zip(names, asked, strict=True):
+            manager.add_request(one.prompt, request_id=name, max_new_tokens=one.tokens)
+        found: dict[str, list[int]] = {}
         while len(found) < len(asked):
             result = manager.get_result(timeout=1)
             if result is None and not manager.is_running():
                 raise RuntimeError("transformers' continuous batching has died")
             if result is not None and result.is_finished():
-                found[int(result.request_id)] = list(result.generated_tokens)
-        return [found[number] for number in range(len(asked))]
+                found[result.request_id] = list(result.generated_tokens)
+        return [found[name] for name in names]
 
     return serve
 
@@ -202,8 +205,8 @@ def main() -> None:
     options.add_argument("--threads", type=int, default=1)
     chosen = options.parse_args()
     if chosen.engine:
-        print(json.dumps(measure(chosen.engine, chosen.folder, chosen.threads)))
-        return
+        print(json.dumps(measure(chosen.engine, chosen.folder, chosen.threads)), flush=True)
+        os._exit(0)  # a thread of transformers' continuous batching does not end by itself
     with tempfile.TemporaryDirectory() as folder:
         torch.manual_seed(0)
         LlamaForCausalLM(LlamaConfig(**SHAPE)).save_pretrained(folder)
