@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from operator import attrgetter
-from threading import RLock
+from threading import Lock, get_ident
 
 from lab.clock import Clock
 from lab.plan import Executor
@@ -22,9 +23,10 @@ class Stuck(RuntimeError):
 class Engine:
     """Scheduler, executor and clock put together; `trace` remembers what they did.
 
-    One thread runs the engine. `add`, `cancel`, `wake` and `close` may be called from any thread
-    meanwhile: whoever comes in while a step is computed is seen by the next plan, and who waits
-    for something to do is woken.
+    While one thread is in `run` or `serve`, any other may call `add`, `cancel` and `close`. What
+    they ask for waits in an inbox until the next plan; a thread that waits for something to do is
+    woken. What can be said at once is said at once: a request that can never run, an id that is
+    taken.
     """
 
     def __init__(
@@ -34,27 +36,37 @@ class Engine:
         self.executor = executor
         self.clock = clock
         self.trace = trace
-        self._books = RLock()  # held while books are read or written, never while computing
+        self._inbox: deque[Callable[[], object]] = deque()
+        self._expected: set[str] = set()  # ids in the inbox
+        self._door = Lock()  # held while the inbox is filled or emptied
+        self._runner: int | None = None  # the thread that is in `run` or `serve`
         self._is_open = False
         self._is_closed = False
 
     def add(self, request: Request) -> None:
         """Take a request in. Raises ValueError, and records nothing, if it can never run or its id
         is taken."""
-        with self._books:
-            for answer in request.answers:
-                if answer.id in self.trace:
-                    raise ValueError(f"request {answer.id!r} was added already; ids must be unique")
-            self.scheduler.add(request)
-            self.trace.add(request)
+        if self._runner in (None, get_ident()):
+            self._empty_the_inbox()
+            self._add(request)
+            return
+        with self._door:
+            self._check(request)
+            self._expected.update(answer.id for answer in request.answers)
+            self._inbox.append(partial(self._add, request))
         self.clock.wake()
 
     def cancel(self, request_id: str) -> bool:
         """End a request before the next step. False if it has ended already."""
-        with self._books:
-            is_alive = self.scheduler.cancel(request_id)
+        if self._runner in (None, get_ident()):
+            self._empty_the_inbox()
+            return self.scheduler.cancel(request_id)
+        with self._door:
+            going_on = request_id in self._expected or self.scheduler.goes_on(request_id)
+            if going_on:
+                self._inbox.append(partial(self.scheduler.cancel, request_id))
         self.clock.wake()
-        return is_alive
+        return going_on
 
     def close(self) -> None:
         """Let `serve` return when everything that was asked is answered."""
@@ -64,12 +76,35 @@ class Engine:
     def serve(self) -> Trace:
         """Serve whoever comes, until `close` is called and nobody is left."""
         self._is_open = True
+        self._runner = get_ident()
         try:
-            while self.scheduler.has_work or not self._is_closed:
+            while self._inbox or self.scheduler.has_work or not self._is_closed:
                 self.step()
         finally:
             self._is_open = False
+            self._runner = None
         return self.trace
+
+    def _check(self, request: Request) -> None:
+        # the trace remembers whom the scheduler has forgotten
+        for answer in request.answers:
+            if answer.id in self._expected or answer.id in self.trace:
+                raise ValueError(f"request {answer.id!r} was added already; ids must be unique")
+        self.scheduler.check(request)
+
+    def _add(self, request: Request) -> None:
+        if request.id in self.trace:
+            raise ValueError(f"request {request.id!r} was added already; ids must be unique")
+        self.scheduler.add(request)
+        self.trace.add(request)
+
+    def _empty_the_inbox(self) -> None:
+        """Do what other threads have asked for, in the order in which they did."""
+        if self._inbox:
+            with self._door:
+                while self._inbox:
+                    self._inbox.popleft()()
+                self._expected.clear()
 
     def run(
         self, requests: Iterable[Request], progress: Callable[[int], object] | None = None
@@ -80,12 +115,16 @@ class Engine:
         """
         coming = deque(sorted(requests, key=attrgetter("arrival")))
         num_requests = len(coming)
-        while coming or self.scheduler.has_work:
-            while coming and coming[0].arrival <= self.clock.now():
-                self._take(coming.popleft())
-            self.step(coming[0].arrival if coming else None)
-            if progress:
-                progress(num_requests - len(coming))
+        self._runner = get_ident()
+        try:
+            while coming or self._inbox or self.scheduler.has_work:
+                while coming and coming[0].arrival <= self.clock.now():
+                    self._take(coming.popleft())
+                self.step(coming[0].arrival if coming else None)
+                if progress:
+                    progress(num_requests - len(coming))
+        finally:
+            self._runner = None
         return self.trace
 
     def step(self, next_arrival: Time | None = None) -> None:
@@ -94,11 +133,12 @@ class Engine:
         Raises `Stuck` if there is nothing to wait for either. An error in the executor, or in what
         it answers, is passed on after the blocks that the plan had reserved are free again.
         """
+        if self._inbox:
+            self._empty_the_inbox()
         now = self.clock.now()
-        with self._books:
-            plan = self.scheduler.plan(now)
-            if plan.events:
-                self.trace.note(plan.events, now)
+        plan = self.scheduler.plan(now)
+        if plan.events:
+            self.trace.note(plan.events, now)
         until = _earlier(next_arrival, plan.wake_at)
         if plan.is_empty:
             self._wait(until)
@@ -106,11 +146,9 @@ class Engine:
         try:
             outcome = self.executor.run(plan, now, until)
             self.clock.wait_until(max(outcome.ends, default=now))
-            with self._books:
-                done, outcome, events = self.scheduler.commit(plan, outcome)
+            done, outcome, events = self.scheduler.commit(plan, outcome)
         except BaseException:
-            with self._books:
-                self.scheduler.abandon(plan)
+            self.scheduler.abandon(plan)
             raise
         self.trace.record(done, now, outcome)
         if events:

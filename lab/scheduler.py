@@ -91,14 +91,9 @@ class Scheduler:
         return sorted((s for _, s in self._waiting if not s.ended), key=_by_rank)
 
     def add(self, request: Request) -> None:
-        """Take a request in. Raises ValueError if its id, or that of one of its answers, is taken,
-        and Refused if it can never run. The last 100,000 ids that have ended stay taken."""
+        """Take a request in. Raises as `check` does."""
+        self.check(request)
         answers = request.answers
-        for answer in answers:
-            if answer.id in self._sequences or answer.id in self._past:
-                raise ValueError(f"request {answer.id!r} was added already; ids must be unique")
-        self._check_limits(request)
-        self.tables.check(request)
         first, *others = [self._sequence(answer) for answer in answers]
         for other in others:
             other.fork_of = first
@@ -107,6 +102,15 @@ class Scheduler:
             self._unforked += len(others)
             self._families[request.id] = tuple(answer.id for answer in answers)
         self._wait(first)
+
+    def check(self, request: Request) -> None:
+        """Raises ValueError if the id of a request, or of one of its answers, is taken, and Refused
+        if it can never run. The last 100,000 ids that have ended stay taken."""
+        for answer in request.answers:
+            if answer.id in self._sequences or answer.id in self._past:
+                raise ValueError(f"request {answer.id!r} was added already; ids must be unique")
+        self._check_limits(request)
+        self.tables.check(request)
 
     def _sequence(self, request: Request) -> Sequence:
         number = self._count
@@ -122,12 +126,18 @@ class Scheduler:
     def cancel(self, request_id: str) -> bool:
         """End a request at the next plan, whatever its state; with the id of one of several
         answers ("A#2"), that answer. False if it has ended already."""
+        if not self.goes_on(request_id):
+            return False
+        names = self._families.get(request_id, (request_id,))
+        self._cancelled += [self._sequences[name] for name in names if name in self._sequences]
+        return True
+
+    def goes_on(self, request_id: str) -> bool:
+        """Whether any answer of a request has not ended. ValueError for one that never was."""
         if request_id not in self._sequences and request_id not in self._past:
             raise ValueError(f"there is no request {request_id!r} to cancel")
         names = self._families.get(request_id, (request_id,))
-        going_on = [self._sequences[name] for name in names if name in self._sequences]
-        self._cancelled += going_on
-        return bool(going_on)
+        return any(name in self._sequences for name in names)
 
     def _check_limits(self, request: Request) -> None:
         longest, budget = request.max_computed, self.policy.token_budget
@@ -173,7 +183,9 @@ class Scheduler:
         repeat = 1
         if num_decodes and not chunks and not preempted:
             repeat = self._equal_steps()
-        plan = StepPlan(
+        if self.tables.evicted:
+            self._note_evictions(self._step)
+        return StepPlan(
             self._step,
             tuple(sorted(chunks, key=_by_seat)) if chunks else (),
             self._group.view(),
@@ -182,13 +194,8 @@ class Scheduler:
             (*events, *preempted),
             self._idle_seats() if self._keeps_seats else (),
             self._wake_at(opens),
-        )
-        if self.tables.evicted:
-            self._note_evictions(self._step)
-        if swap_out or self._ended or self._evicted:
-            ended, evicted = tuple(self._ended), tuple(self._evicted)
-            plan = plan._replace(swap_out=swap_out, ended=ended, evicted=evicted)
-        return plan
+            swap_out, tuple(self._ended), tuple(self._evicted),
+        )  # fmt: skip
 
     def commit(
         self, plan: StepPlan, outcome: StepOutcome

@@ -209,7 +209,7 @@ class Trace:
 
     def record(self, plan: StepPlan, start: Time, outcome: StepOutcome) -> None:
         """A plan was carried out, in as many steps as `outcome` has ends."""
-        starts, ends = self._starts, self._ends
+        starts, ends = _steps_of(self.starts), _steps_of(self.ends)
         first = len(ends)
         starts.append(start)
         starts += outcome.ends[:-1]

@@ -139,19 +139,20 @@ class _Used:
 def _holders(moves: _Moves, num_blocks: int) -> Iterator[str]:
     """A block is handed out to one table, and others share it while somebody holds it."""
     used = _Used()
+    in_use = used.blocks
     for step in sorted({*moves.new, *moves.back}):
         for blocks in moves.back.get(step, ()):
             used.leave(blocks)
         for block in chain.from_iterable(moves.new.get(step, ())):
-            if block in used.blocks:
+            if block in in_use:
                 yield f"step {step} hands out block {block}, which is in use"
             if not 0 <= block < num_blocks:
                 yield f"step {step} hands out block {block}, and the pool ends at {num_blocks - 1}"
-            used.blocks.add(block)
+            in_use.add(block)
         for block in moves.hits.get(step, ()):
             used.join(block)
         for block in moves.forked.get(step, ()):
-            if block not in used.blocks:
+            if block not in in_use:
                 yield f"step {step} forks block {block}, which nobody holds"
             used.join(block)
 

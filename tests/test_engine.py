@@ -404,7 +404,7 @@ def test_many_threads_ask_and_cancel_while_the_engine_serves() -> None:
         WallClock(),
         Trace("s", {"block_tokens": 4}, starts=[], ends=[]),
     )
-    server = Thread(target=engine.serve)
+    server = Thread(target=engine.serve, daemon=True)
     server.start()
 
     def asks(name: str) -> None:
@@ -416,7 +416,7 @@ def test_many_threads_ask_and_cancel_while_the_engine_serves() -> None:
             with pytest.raises(ValueError, match="was added already"):
                 engine.add(ask(who, 1, 1))
 
-    users = [Thread(target=asks, args=(name,)) for name in "abcd"]
+    users = [Thread(target=asks, args=(name,), daemon=True) for name in "abcd"]
     for user in users:
         user.start()
     for user in users:
@@ -439,7 +439,7 @@ def test_a_request_that_can_never_run_is_refused_in_the_thread_that_asks() -> No
         WallClock(),
         Trace("s", {}, starts=[], ends=[]),
     )
-    server = Thread(target=engine.serve)
+    server = Thread(target=engine.serve, daemon=True)
     server.start()
     with pytest.raises(Refused, match="request 'A' may need 3 blocks"):
         engine.add(ask("A", 9, 1))
@@ -456,7 +456,7 @@ def test_a_batch_that_waits_for_more_is_woken_by_the_one_that_fills_it() -> None
         WallClock(),
         Trace("s", {}, starts=[], ends=[]),
     )
-    server = Thread(target=engine.serve)
+    server = Thread(target=engine.serve, daemon=True)
     server.start()
     engine.add(ask("A", 1, 1))
     engine.add(ask("B", 1, 1))

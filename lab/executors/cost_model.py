@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -96,13 +97,15 @@ class CostModel:
         took = duration(shape)
         if self.swap_per_block and (moved := plan.swapped_blocks):
             now = now + self.swap_per_block * moved
+        last = math.inf if until is None else until
+        reads_context = self.reads_context
         ends = []
         for _ in range(plan.repeat):
             now = now + took
             ends.append(now)
-            if until is not None and now >= until:
+            if now >= last:
                 break
-            if self.reads_context:
+            if reads_context:
                 shape = shape.after(growth)
                 took = duration(shape)
         return StepOutcome(tuple(ends))
