@@ -46,22 +46,29 @@ class Engine:
     def add(self, request: Request) -> None:
         """Take a request in. Raises ValueError, and records nothing, if it can never run or its id
         is taken."""
-        if self._runner in (None, get_ident()):
+        if self._runner == get_ident():
             self._empty_the_inbox()
-            self._add(request)
+            self.take_in(request)
             return
         with self._door:
-            self._check(request)
-            self._expected.update(answer.id for answer in request.answers)
-            self._inbox.append(partial(self._add, request))
+            if self._runner is None:
+                self._do_what_was_asked()
+                self.take_in(request)
+            else:
+                self._check(request)
+                self._expected.update(answer.id for answer in request.answers)
+                self._inbox.append(partial(self.take_in, request))
         self.clock.wake()
 
     def cancel(self, request_id: str) -> bool:
         """End a request before the next step. False if it has ended already."""
-        if self._runner in (None, get_ident()):
+        if self._runner == get_ident():
             self._empty_the_inbox()
             return self.scheduler.cancel(request_id)
         with self._door:
+            if self._runner is None:
+                self._do_what_was_asked()
+                return self.scheduler.cancel(request_id)
             going_on = request_id in self._expected or self.scheduler.goes_on(request_id)
             if going_on:
                 self._inbox.append(partial(self.scheduler.cancel, request_id))
@@ -76,7 +83,7 @@ class Engine:
     def serve(self) -> Trace:
         """Serve whoever comes, until `close` is called and nobody is left."""
         self._is_open = True
-        self._runner = get_ident()
+        self._run_here()
         try:
             while self._inbox or self.scheduler.has_work or not self._is_closed:
                 self.step()
@@ -92,19 +99,29 @@ class Engine:
                 raise ValueError(f"request {answer.id!r} was added already; ids must be unique")
         self.scheduler.check(request)
 
-    def _add(self, request: Request) -> None:
+    def take_in(self, request: Request) -> None:
+        """Enter a request in the books, between two steps, in the thread that runs the engine.
+        `add` leads here; whoever has more books may extend it."""
         if request.id in self.trace:
             raise ValueError(f"request {request.id!r} was added already; ids must be unique")
         self.scheduler.add(request)
         self.trace.add(request)
 
+    def _run_here(self) -> None:
+        """From now on this thread alone touches the books, and the others use the inbox."""
+        with self._door:
+            self._runner = get_ident()
+
     def _empty_the_inbox(self) -> None:
-        """Do what other threads have asked for, in the order in which they did."""
         if self._inbox:
             with self._door:
-                while self._inbox:
-                    self._inbox.popleft()()
-                self._expected.clear()
+                self._do_what_was_asked()
+
+    def _do_what_was_asked(self) -> None:
+        """Do what other threads have asked for, in the order in which they did."""
+        while self._inbox:
+            self._inbox.popleft()()
+        self._expected.clear()
 
     def run(
         self, requests: Iterable[Request], progress: Callable[[int], object] | None = None
@@ -115,7 +132,7 @@ class Engine:
         """
         coming = deque(sorted(requests, key=attrgetter("arrival")))
         num_requests = len(coming)
-        self._runner = get_ident()
+        self._run_here()
         try:
             while coming or self._inbox or self.scheduler.has_work:
                 while coming and coming[0].arrival <= self.clock.now():

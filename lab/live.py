@@ -25,9 +25,12 @@ class LiveEngine(Engine):
         """As in `Engine`; what the model cannot compute is Refused as well."""
         if reason := self.executor.reason_against(request):
             raise Refused(reason)
-        with self._books:
-            super().add(request)
-            self.executor.take(request)
+        super().add(request)
+
+    def take_in(self, request: Request) -> None:
+        """As in `Engine`; the model's side of the books as well."""
+        super().take_in(request)
+        self.executor.take(request)
 
 
 def live_engine(

@@ -584,9 +584,9 @@ class Scheduler:
 
     def _remember(self, request_id: str) -> None:
         """An id stays taken for a while after its request has ended."""
+        self._past[request_id] = None  # first: other threads may ask, and find it in one or both
         del self._sequences[request_id]
         self._ended.append(request_id)
-        self._past[request_id] = None
         if len(self._past) > _REMEMBERED:
             oldest = next(iter(self._past))
             del self._past[oldest]
