@@ -120,6 +120,8 @@ class LiveExecutor:
             key=lambda chunk: (chunk.num_tokens, chunk.stop),
         )
         logits_RV = self._compute(computed)
+        for who, _ in plan.swap_in:  # not before: a plan that fails is made again
+            self.answers[who].saved = None
         row_of = {
             chunk.request_id: row
             for row, chunk in enumerate(chunk for chunk in computed if chunk.samples)
@@ -146,7 +148,6 @@ class LiveExecutor:
             answer = self.answers[who]
             assert answer.saved is not None, "what comes back was moved out before"
             self.kv.from_host(answer.saved, blocks)
-            answer.saved = None
         self.kv.copy_blocks(plan.copies)
 
     def _compute(self, chunks: Sequence[Chunk]) -> Tensor:
