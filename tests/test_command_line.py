@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import platform
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
 
+import lab
 from lab import __main__ as command_line
 from lab import recompute
 from lab.questions import exercises
@@ -229,6 +232,13 @@ def test_an_unknown_exercise_gets_a_hint(capsys):
 def test_the_doctor_says_what_works(capsys):
     assert command_line.main(["doctor"]) == 0
     assert "the core: ready" in capsys.readouterr().out
+
+
+def test_a_measured_number_can_name_its_day_and_its_machine():
+    day, *rest = lab.machine().split(", ")
+    assert date.fromisoformat(day) <= date.today()
+    assert any(part.endswith(" cores") for part in rest)
+    assert f"Python {platform.python_version()}" in rest
 
 
 @pytest.mark.slow
