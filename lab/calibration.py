@@ -54,13 +54,14 @@ def calibrate(
 
 
 def _requests(dice: Random, model: Model, count: int) -> list[Request]:
-    """Requests that arrive at once. Small prompts are as frequent as large ones."""
+    """Requests that arrive at once. Small prompts are as frequent as large ones; the answers are
+    about equally long, so that steps of many decodes are as frequent as those of a few."""
     positions, vocab = model.config.max_positions, model.config.vocab
+    longest = dice.randint(1, max(1, positions // 10))
     found = []
     for number in range(count):
         prompt = int(math.exp(dice.uniform(0, math.log(max(1, positions // 2)))))
         ids = tuple(dice.randrange(vocab) for _ in range(prompt))
-        found.append(
-            Request(id=str(number), prompt=ids, max_tokens=dice.randint(1, max(1, positions // 10)))
-        )
+        tokens = dice.randint((longest + 1) // 2, longest)
+        found.append(Request(id=str(number), prompt=ids, max_tokens=tokens))
     return found
