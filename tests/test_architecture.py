@@ -63,6 +63,7 @@ ALLOWED = {
         *("request", "trace", "policy", "prefix", "scheduler"),
         *("executors", "model", "clock", "engine"),
     },
+    "calibration": {"request", "trace", "policy", "executors", "model", "clock", "live"},
     # what a reader may change: a run and its picture, from a few numbers
     "what_ifs": {
         *("request", "workload", "trace", "policy", "run", "executors", "ledgers", "figures"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
@@ -14,7 +14,7 @@ from lab.ledgers.roofline import RooflineModel
 from lab.ledgers.sizes import GB, Device, ModelSize, Number
 from lab.ledgers.sizes import device as device_named
 from lab.ledgers.sizes import model_size as model_named
-from lab.plan import StepOutcome, StepPlan
+from lab.plan import Chunk, StepOutcome, StepPlan
 from lab.request import Time
 from lab.trace import Unit
 
@@ -25,15 +25,15 @@ PCIE_5_BYTES_PER_S = 64 * GB
 class StepShape(NamedTuple):
     """What the duration of a step may depend on."""
 
-    prefill_tokens: int
+    prefill_tokens: int = 0
     """Tokens in chunks of more than one token."""
-    decode_sequences: int
+    decode_sequences: int = 0
     """Chunks of one token; in a padded static batch, idle seats too."""
-    context_tokens: int
+    context_tokens: int = 0
     """Positions read back from the cache, over all chunks: the tokens before each chunk."""
-    attention_pairs: int
+    attention_pairs: int = 0
     """Pairs of a query and a key that it may see, over all chunks."""
-    samples: int
+    samples: int = 0
     """Sequences that get a token."""
 
     @property
@@ -47,14 +47,26 @@ class StepShape(NamedTuple):
         return StepShape(prefill, sequences, context + decodes, pairs + decodes, samples)
 
 
+NOTHING = StepShape()
+
+
 def shape_of(plan: StepPlan, *, padded: bool = False) -> StepShape:
-    """The shape of the plan's first step. A chunk `[start, stop)` has stop − start queries, and
-    the query at position p sees p + 1 keys."""
-    prefill = 0
-    samples = decodes = len(plan.decodes.members)
+    """The shape of the plan's first step. With `padded`, idle seats are decodes too."""
+    decodes = len(plan.decodes.members)
     context = plan.decodes.pace + decodes * plan.step
-    pairs = context + decodes
-    for chunk in plan.written:
+    shape = shape_of_chunks(
+        plan.written, StepShape(0, decodes, context, context + decodes, decodes)
+    )
+    if padded and plan.idle_seats:
+        return shape._replace(decode_sequences=shape.decode_sequences + len(plan.idle_seats))
+    return shape
+
+
+def shape_of_chunks(chunks: Iterable[Chunk], beside: StepShape = NOTHING) -> StepShape:
+    """The shape of a step of these chunks, `beside` others. A chunk `[start, stop)` has
+    stop − start queries, and the query at position p sees p + 1 keys."""
+    prefill, decodes, context, pairs, samples = beside
+    for chunk in chunks:
         tokens = chunk.num_tokens
         samples += chunk.samples
         if not tokens:  # a fork: only its first token is sampled
@@ -65,8 +77,6 @@ def shape_of(plan: StepPlan, *, padded: bool = False) -> StepShape:
             decodes += 1
         else:
             prefill += tokens
-    if padded:
-        decodes += len(plan.idle_seats)
     return StepShape(prefill, decodes, context, pairs, samples)
 
 

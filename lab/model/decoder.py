@@ -125,13 +125,17 @@ def _attend(
     out_THE.view(S, Q, K, G, -1).copy_(a.unflatten(2, (G, Q)).permute(0, 3, 1, 2, 4))
 
 
+def logits_alone(decoder: Decoder, ids: Sequence[int]) -> Tensor:
+    """The logits_V after `ids`, computed alone, without anything cached before."""
+    kv = KVTensors(decoder.config, 1, len(ids), decoder.dtype, decoder.weights.embed_VD.device)
+    batch = FlatBatch.of([Span(len(ids), len(ids), (0,))], kv)
+    return decoder.forward(kv.index(ids), batch, kv)[0]
+
+
 def greedy_oracle(decoder: Decoder, prompt: Sequence[int], tokens: int) -> list[int]:
     """The greedy continuation by the plainest way: no cache, one sequence, every token computed
     again for each new one. What the engine generates is compared with it, in float64."""
-    ids, config = list(prompt), decoder.config
+    ids = list(prompt)
     for _ in range(tokens):
-        kv = KVTensors(config, 1, len(ids), decoder.dtype, decoder.weights.embed_VD.device)
-        batch = FlatBatch.of([Span(len(ids), len(ids), (0,))], kv)
-        logits_1V = decoder.forward(kv.index(ids), batch, kv)
-        ids.append(int(logits_1V[0].argmax()))
+        ids.append(int(logits_alone(decoder, ids).argmax()))
     return ids[len(prompt) :]

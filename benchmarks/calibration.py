@@ -1,0 +1,67 @@
+"""How well a calibrated simulation predicts the live engine on this machine.
+
+    python benchmarks/calibration.py [--seconds 60]
+
+First `lab.calibrate` measures steps of the shipped model and fits the affine cost model. Then three
+workloads, from an almost idle engine to a full one, are served live and simulated with the fit.
+Printed are TTFT, TPOT and E2E of both, median and 90th percentile, and prediction over measurement.
+One thread computes. On a machine that is busy with other things the two differ by what those take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from random import Random
+
+import torch
+
+import lab
+from lab.model.folder import load
+
+POLICY = lab.Continuous(seats=16, token_budget=128)
+GAPS_S = {"almost idle": 0.15, "half busy": 0.06, "full": 0.03}
+
+
+def workload(gap_s: float, vocab: int, requests: int = 200, seed: int = 5) -> lab.Workload:
+    """Requests that arrive at random, `gap_s` apart on average, with random prompts."""
+    dice = Random(seed)
+    now, found = 0.0, []
+    for number in range(requests):
+        now += dice.expovariate(1 / gap_s)
+        prompt = min(300, max(8, int(dice.lognormvariate(4.5, 0.7))))
+        tokens = min(100, max(4, int(dice.lognormvariate(3.3, 0.6))))
+        ids = tuple(dice.randrange(vocab) for _ in range(prompt))
+        found.append(lab.Request(id=str(number), prompt=ids, max_tokens=tokens, arrival=now))
+    return lab.Workload(found, unit="s")
+
+
+def main() -> None:
+    """Fit, then predict, then measure."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--seconds", type=float, default=60, help="of live steps to fit (60)")
+    seconds = options.parse_args().seconds
+    torch.set_num_threads(1)
+    model = load("tiny")
+    print(f"calibrating for {seconds:.0f} s ...", file=sys.stderr)
+    fitted = lab.calibrate(model, seats=POLICY.seats, seconds=seconds)
+    print(f"{fitted}\n")
+    print(f"{'':14}{'':6}{'':5}{'live':>10}{'simulated':>12}{'ratio':>8}")
+    for name, gap_s in GAPS_S.items():
+        work = workload(gap_s, model.config.vocab)
+        print(f"serving {len(work)} requests, {name} ...", file=sys.stderr)
+        live = lab.latency(lab.serve(work, POLICY, model))
+        simulated = lab.latency(lab.simulate(work, POLICY, fitted.cost))
+        for metric in ("TTFT", "TPOT", "E2E"):
+            for percent in (50, 90):
+                one, other = (
+                    lab.percentile(ledger.values(metric), percent) for ledger in (live, simulated)
+                )
+                print(
+                    f"{name:14}{metric:6}p{percent:<4}{one * 1000:7.1f} ms{other * 1000:9.1f} ms"
+                    f"{other / one:8.2f}"
+                )
+
+
+if __name__ == "__main__":
+    main()
