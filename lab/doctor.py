@@ -30,15 +30,13 @@ def report() -> str:
 def machine() -> str:
     """Where and when a number is measured: the day, the processor, its cores, and what computes.
 
-    Such as "2026-11-30, Intel(R) Xeon(R) Processor, 2 cores, Python 3.11.2, torch 2.13.0".
+    Such as "2026-11-30, Intel(R) Xeon(R) Processor, 2 cores, torch 2.13.0+cpu".
     """
-    told = [f"{date.today()}", _processor(), f"{os.cpu_count()} cores"]
-    told.append(f"Python {platform.python_version()}")
     try:
-        told.append(f"torch {importlib.metadata.version('torch')}")
+        computes = f"torch {importlib.metadata.version('torch')}"
     except importlib.metadata.PackageNotFoundError:
-        told.append("without torch")
-    return ", ".join(told)
+        computes = f"Python {platform.python_version()}"
+    return ", ".join([f"{date.today()}", _processor(), f"{os.cpu_count()} cores", computes])
 
 
 def _processor() -> str:

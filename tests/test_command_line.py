@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 import subprocess
 import sys
 from dataclasses import replace
@@ -238,7 +237,7 @@ def test_a_measured_number_can_name_its_day_and_its_machine():
     day, *rest = lab.machine().split(", ")
     assert date.fromisoformat(day) <= date.today()
     assert any(part.endswith(" cores") for part in rest)
-    assert f"Python {platform.python_version()}" in rest
+    assert rest[-1].split()[0] in ("torch", "Python")
 
 
 @pytest.mark.slow

@@ -68,6 +68,20 @@ def test_a_pause_after_a_step_for_others_is_none_of_it() -> None:
     assert told(trace, "B") == [*want, "recompute 41/10-5"]
 
 
+FORKED: dict[str, Any] = {"B": (0, 2, 1), "A": {"prompt": 9, "output": 3, "n": 2}}
+
+
+def test_a_further_answer_waits_for_the_prompt_and_not_in_the_queue() -> None:
+    trace = run(FORKED, lab.Continuous(seats=2, token_budget=4))
+    assert told(trace, "A") == ["queue 0-1", "prefill 1-4", "decode 4-6"]
+    assert told(trace, "A#2") == ["queue 0-1", "shared prefill 1-3", "prefill 3-4", "decode 4-6"]
+
+
+def test_a_further_answer_that_never_begins_has_waited_for_the_prompt_to_the_end() -> None:
+    rows = {"A": {**FORKED["A"], "cancel_at": 2}}
+    assert told(run(rows, lab.Continuous(seats=2, token_budget=4)), "A#2") == ["shared prefill 0-2"]
+
+
 def test_who_is_refused_has_no_phase() -> None:
     assert told(run({"A": (3, 99, 1), "B": (3, 1, 1)}, lab.Continuous(blocks=1)), "A") == []
 

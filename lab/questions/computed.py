@@ -54,7 +54,7 @@ def longer_prompt(prompt: int, output: int) -> Question:
                 )
             ),
             f"As many as before, {after}. What has grown is the first step: it computes {longer} "
-            f"tokens, and not {prompt}. So one metric can notice it, the time to the first token.",
+            f"tokens, and not {prompt}.",
         ),
         hints=(
             "Which of the tokens are known from the start?",
