@@ -37,6 +37,7 @@ _WHERE = {
     "definitions": "lab.ledgers.definitions",
     "device": "lab.ledgers.sizes",
     "entry": "lab.worked_numbers",
+    "generate": "lab.live",
     "given": "lab.run",
     "goodput": "lab.ledgers.goodput",
     "guess": "lab.widgets.self_check",
