@@ -1,4 +1,4 @@
-"""The command line: simulate a trace file, look up a worked number, ask an exercise, and more."""
+"""The command line: simulate a trace file, let a model write, look up a worked number, and more."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 
+import lab
 from lab.clock import WallClock
 from lab.doctor import report
 from lab.executors.cost_model import CostModel
@@ -25,6 +26,7 @@ from lab.policy import RANKS, Continuous, Policy, Static
 from lab.questions import exercises
 from lab.recompute import mismatches
 from lab.run import simulate
+from lab.sampling import Sampling
 from lab.trace import Trace
 from lab.trace_json import save
 from lab.worked_numbers import describe, entries, entry
@@ -81,6 +83,31 @@ def _print_ledgers(trace: Trace, contract: Contract | None, price: float | None)
         print(f"\n{goodput(trace, contract)}")
     if price is not None:
         print(f"\n{cost(trace, price)}")
+
+
+def _generate(options: argparse.Namespace) -> None:
+    sampling = Sampling(
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        seed=options.seed,
+    )
+    try:
+        generate = lab.generate
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"a live model needs {error.name}, which is not installed: "
+            "pip install -r requirements.txt"
+        ) from error
+    generate(
+        options.prompt,
+        options.model,
+        max_tokens=options.max_tokens,
+        sampling=sampling,
+        stop=options.stop,
+        to=sys.stdout,
+    )
+    print()
 
 
 def _worked(options: argparse.Namespace) -> int:
@@ -206,6 +233,7 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--perfetto", type=Path, metavar="FILE", help="write it for the viewer")
     run.set_defaults(command=_simulate)
 
+    _add_generate(commands)
     worked = commands.add_parser(
         "worked",
         help="compute the worked numbers again, or explain one",
@@ -229,6 +257,27 @@ def _parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="say what works on this machine")
     doctor.set_defaults(command=_doctor)
     return parser
+
+
+def _add_generate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    generate = commands.add_parser(
+        "generate",
+        help="let a model go on after a text",
+        description="Print how a model goes on after a text, as it comes. The same command gives "
+        "the same text.",
+    )
+    generate.add_argument("prompt", metavar="TEXT")
+    generate.add_argument("--model", default="tiny", help="tiny, or a Hugging Face folder (tiny)")
+    generate.add_argument("--max-tokens", type=int, default=100, help="most tokens (100)")
+    generate.add_argument(
+        "--stop", action="append", default=[], metavar="TEXT", help="end before it; may be repeated"
+    )
+    how = generate.add_argument_group("how a token is chosen")
+    how.add_argument("--temperature", type=float, default=0.8, help="0: the likeliest (0.8)")
+    how.add_argument("--top-k", type=int, help="only the likeliest K (default: all)")
+    how.add_argument("--top-p", type=float, default=1.0, help="only the likeliest mass (1)")
+    how.add_argument("--seed", type=int, default=0, help="another one gives another text (0)")
+    generate.set_defaults(command=_generate)
 
 
 def _add_policy(group: argparse._ArgumentGroup) -> None:
