@@ -1,4 +1,5 @@
 from lab.calibration import calibrate as calibrate
+from lab.doctor import machine as machine
 from lab.draws import Bursts as Bursts
 from lab.draws import Empirical as Empirical
 from lab.draws import EvenlySpaced as EvenlySpaced
@@ -32,6 +33,7 @@ from lab.ledgers.splitting import split as split
 from lab.ledgers.table import compare as compare
 from lab.ledgers.task import task as task
 from lab.ledgers.throughput import throughput as throughput
+from lab.ledgers.units import in_unit as in_unit
 from lab.live import generate as generate
 from lab.live import live_engine as live_engine
 from lab.live import serve as serve

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -277,6 +278,13 @@ def test_an_unknown_exercise_gets_a_hint(capsys):
 def test_the_doctor_says_what_works(capsys):
     assert command_line.main(["doctor"]) == 0
     assert "the core: ready" in capsys.readouterr().out
+
+
+def test_a_measured_number_can_name_its_day_and_its_machine():
+    day, *rest = lab.machine().split(", ")
+    assert date.fromisoformat(day) <= date.today()
+    assert any(part.endswith(" cores") for part in rest)
+    assert rest[-1].split()[0] in ("torch", "Python")
 
 
 @pytest.mark.slow

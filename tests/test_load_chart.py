@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import lab
-from lab.figures.load_chart import load_chart
+from lab.figures.load_chart import load_chart, queued
 
 
 @pytest.fixture
@@ -48,6 +48,16 @@ def test_who_has_ended_in_a_static_batch_holds_a_seat_and_waits_no_more():
     rows = load_chart(trace, 16).splitlines()
     assert rows[0] == "running █████████▄▄▄▄▄▄▄ 2"
     assert rows[1] == "waiting █████████        1"
+
+
+def test_a_further_answer_does_not_wait_for_a_seat_while_it_waits_for_the_prompt():
+    work = lab.Workload.given({"B": (0, 2, 1), "A": {"prompt": 9, "output": 3, "n": 2}})
+    policy = lab.Continuous(seats=2, token_budget=4)
+    trace = lab.simulate(work, policy, lab.CostModel.equal_steps())
+    levels: dict[int, int] = {}
+    for at, by in queued(trace):
+        levels[at] = levels.get(at, 0) + by
+    assert {at: by for at, by in levels.items() if by} == {0: 2, 1: -2}
 
 
 def test_who_was_preempted_waits_again():

@@ -1,5 +1,6 @@
 """The phases of a request, against timetables; their sums are tested with the latency ledger."""
 
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -47,6 +48,38 @@ def test_a_seat_in_which_nothing_is_computed_is_stalled() -> None:
     policy = lab.Continuous(seats=2, blocks=3, block_tokens=2, token_budget=4)
     trace = run({"A": (0, 2, 4), "B": (0, 4, 1)}, policy)
     assert told(trace, "B") == ["prefill 0-1", "stalled 1-3", "preempted 3-4", "recompute 4-5"]
+
+
+def with_pauses(trace: Trace) -> Trace:
+    """The same steps, each begun a moment late, as a real engine begins them: it plans first."""
+    starts = [start + Fraction(1, 10) for start in trace.starts or ()]
+    return Trace("step", trace.settings, trace.requests, starts, trace.ends)
+
+
+def test_what_passes_between_two_steps_counts_to_the_later_one() -> None:
+    trace = with_pauses(run({"A": (0, 7, 3)}, lab.Continuous(seats=1, token_budget=4)))
+    assert told(trace, "A") == ["queue 0-1/10", "prefill 1/10-2", "decode 2-4"]
+
+
+def test_a_pause_after_a_step_for_others_is_none_of_it() -> None:
+    policy = lab.Continuous(seats=2, blocks=3, block_tokens=2, token_budget=4)
+    trace = with_pauses(run({"A": (0, 2, 4), "B": (0, 4, 1)}, policy))
+    want = ["queue 0-1/10", "prefill 1/10-1", "stalled 1-3", "preempted 3-41/10"]
+    assert told(trace, "B") == [*want, "recompute 41/10-5"]
+
+
+FORKED: dict[str, Any] = {"B": (0, 2, 1), "A": {"prompt": 9, "output": 3, "n": 2}}
+
+
+def test_a_further_answer_waits_for_the_prompt_and_not_in_the_queue() -> None:
+    trace = run(FORKED, lab.Continuous(seats=2, token_budget=4))
+    assert told(trace, "A") == ["queue 0-1", "prefill 1-4", "decode 4-6"]
+    assert told(trace, "A#2") == ["queue 0-1", "shared prefill 1-3", "prefill 3-4", "decode 4-6"]
+
+
+def test_a_further_answer_that_never_begins_has_waited_for_the_prompt_to_the_end() -> None:
+    rows = {"A": {**FORKED["A"], "cancel_at": 2}}
+    assert told(run(rows, lab.Continuous(seats=2, token_budget=4)), "A#2") == ["shared prefill 0-2"]
 
 
 def test_who_is_refused_has_no_phase() -> None:

@@ -142,8 +142,24 @@ def test_title_and_finding_may_be_given() -> None:
 def test_who_was_swapped_out_goes_on_with_its_blocks() -> None:
     policy = lab.Continuous(blocks=3, block_tokens=4, preemption="swap")
     board = lab.request_states(run({"A": (0, 4, 3), "B": (0, 4, 3)}, policy))
-    assert trays(board, "B") == ["prefill", "waiting", "waiting", "decode", "decode", "finished"]
-    assert "seated again, goes on with its blocks: B" in board.frames[3].caption
+    assert trays(board, "B") == [
+        *("prefill", "host memory", "host memory", "decode", "decode", "finished"),
+    ]
+    assert [frame.places["B"].stack for frame in board.frames] == [1, 1, 1, 2, 2, 0]
+    assert "preempted since blocks ran out, moved to host memory: B" in board.frames[1].caption
+    assert "goes on with its blocks from host memory: B" in board.frames[3].caption
+    assert [tray.name for tray in board.trays] == [
+        *("waiting", "prefill", "decode", "host memory", "finished"),
+    ]
+
+
+def test_a_further_answer_has_its_seat_while_its_prompt_is_computed() -> None:
+    policy = lab.Continuous(seats=3, token_budget=4, blocks=20, block_tokens=4)
+    board = lab.request_states(run({"A": {"prompt": 9, "output": 2, "n": 3}}, policy))
+    assert trays(board, "A#2") == ["prefill", "prefill", "prefill", "decode", "finished"]
+    assert [frame.places["A#3"].stack for frame in board.frames] == [0, 0, 3, 3, 0]
+    assert "seated, waits for the prompt that it shares: A#2, A#3" in board.frames[0].caption
+    assert "stalled" not in board.text()
 
 
 # What has no board
@@ -167,8 +183,14 @@ def test_a_board_of_the_most_steps_is_drawn_and_one_more_is_refused() -> None:
 MOVES: dict[str | None, set[str]] = {
     None: {"waiting", "prefill", "refused", "cancelled", "timed out", "failed"},
     "waiting": {"prefill", "decode", "cancelled", "timed out", "failed"},
-    "prefill": {"decode", "waiting", "idle seat", "finished", "cancelled", "timed out", "failed"},
-    "decode": {"waiting", "idle seat", "finished", "cancelled", "timed out", "failed"},
+    "prefill": {
+        *("decode", "waiting", "host memory", "idle seat"),
+        *("finished", "cancelled", "timed out", "failed"),
+    },
+    "decode": {
+        *("waiting", "host memory", "idle seat", "finished", "cancelled", "timed out", "failed"),
+    },
+    "host memory": {"waiting", "prefill", "decode", "cancelled", "timed out", "failed"},
     "idle seat": {"finished", "cancelled", "timed out"},
 }
 
@@ -191,12 +213,13 @@ def check(trace: Trace) -> None:
         lying = board.lying(frame)
         seated = [who for tray in SEATED for who in lying.get(tray, ())]
         assert {chunk.request_id for chunk in step.chunks} <= set(seated)
-        assert not any(place.stack for who, place in frame.places.items() if who not in seated)
+        carry = {*seated, *lying.get("host memory", ())}
+        assert not any(place.stack for who, place in frame.places.items() if who not in carry)
         assert lying.get("waiting", []) == sorted(
             lying.get("waiting", []), key=lambda who: order(as_request(trace, who), numbers[who])
         )
         if trace.settings["blocks"]:
-            stacked = sum(place.stack for place in frame.places.values())
+            stacked = sum(frame.places[who].stack for who in seated)
             assert stacked >= step.blocks_used, "what is shared counts for each who holds it"
             if not any(run.shares for record in trace.requests for run in record.runs):
                 assert stacked == step.blocks_used

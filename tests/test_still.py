@@ -32,6 +32,25 @@ def test_every_mark_is_drawn_with_its_words(scene):
     assert scene.finding in words
 
 
+def test_a_queue_is_named_again_only_where_there_is_room():
+    rows = {"A": (0, 1, 8), "somebody": (0, 1, 1)}
+    times = lab.CostModel.table({1: 1, 9: 60}, unit="ms")
+    work = lab.Workload.given({**rows, "B": (0, 9, 1)}, unit="ms")
+    narrow = lab.timeline(lab.simulate(work, lab.Continuous(seats=1), times))
+    words = [t.text for t in ElementTree.fromstring(still([narrow], "steps")).iter(f"{SVG}text")]
+    queued = [mark.label for mark in narrow.marks if mark.role == "queued"]
+    assert queued.count("somebody B") == 8
+    assert 1 <= words.count("somebody B") < 8
+
+
+def test_who_waits_for_a_shared_prompt_has_a_double_outline():
+    work = lab.Workload.given({"A": {"prompt": 9, "output": 2, "n": 2}})
+    policy = lab.Continuous(seats=2, token_budget=4)
+    scene = lab.timeline(lab.simulate(work, policy, lab.CostModel.equal_steps()))
+    root = ElementTree.fromstring(still([scene], "two answers"))
+    assert [r.get("class") for r in root.iter(f"{SVG}rect")].count("shared") == 2 * 2
+
+
 def test_a_step_is_as_long_in_one_scene_as_in_the_other(scene):
     root = ElementTree.fromstring(still([scene, scene], "twice"))
     boxes = [(r.get("x"), r.get("width")) for r in root.iter(f"{SVG}rect") if r.get("y")]

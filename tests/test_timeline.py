@@ -411,3 +411,32 @@ def test_every_end_is_told_in_one_caption_or_happened_outside_the_steps(trace: T
         within = any(s.start < (record.end or 0) <= s.end for s in steps)
         assert told == within
         assert within or record.status != "finished"
+
+
+def test_a_further_answer_has_its_seat_and_waits_there_for_the_prompt() -> None:
+    rows: dict[str, Any] = {"A": {"prompt": 9, "output": 2, "n": 2}, "B": (0, 1, 1)}
+    work = lab.Workload.given(rows)
+    policy = lab.Continuous(seats=2, token_budget=4)
+    scene = lab.timeline(lab.simulate(work, policy, lab.CostModel.equal_steps()))
+    there = [scene.at("seat 2", step) for step in range(4)]
+    assert [mark.sign for mark in there if mark] == ["A#2&", "A#2&", "A#2*", "A#2"]
+    assert scene.frames[0].caption == (
+        "prefill: A 4 of 9 prompt tokens; waiting for the prompt that they share: A#2; waiting: B"
+    )
+    assert [mark.label for mark in scene.marks if mark.role == "queued"] == ["B"] * 4
+
+
+def test_a_further_answer_that_never_begins_has_a_seat_that_nobody_knows() -> None:
+    rows: dict[str, Any] = {"A": {"prompt": 9, "output": 2, "n": 2, "cancel_at": 1}}
+    policy = lab.Continuous(seats=2, token_budget=4)
+    work = lab.Workload.given(rows)
+    scene = lab.timeline(lab.simulate(work, policy, lab.CostModel.equal_steps()))
+    assert scene.lanes == ("seat 1",)
+    assert "waiting for the prompt that they share: A#2" in scene.frames[0].caption
+
+
+def test_who_is_swapped_out_is_preempted_and_the_caption_says_where_the_blocks_are() -> None:
+    work = lab.Workload.given({"A": (0, 4, 3), "B": (0, 4, 3)})
+    policy = lab.Continuous(blocks=3, block_tokens=4, preemption="swap")
+    scene = lab.timeline(lab.simulate(work, policy, lab.CostModel.equal_steps()))
+    assert "B was preempted, its blocks moved to host memory" in scene.frames[1].caption

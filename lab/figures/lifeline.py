@@ -16,6 +16,7 @@ from lab.trace import Trace
 
 PHASE_ROLES = {
     "queue": "waiting",
+    "shared prefill": "shared",
     "prefill": "prefill",
     "decode": "decode",
     "stalled": "stalled",

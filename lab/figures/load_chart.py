@@ -7,6 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TypeAlias
 
+from lab.ledgers.phases import phases
 from lab.ledgers.table import show
 from lab.record import Record
 from lab.request import Time
@@ -56,7 +57,11 @@ def seated(trace: Trace) -> list[Change]:
 
 def queued(trace: Trace) -> list[Change]:
     """When somebody began to wait for a seat (+1) and when that was over (-1)."""
-    return [change for record in trace.requests for change in _queued(record, trace)]
+    return [
+        change
+        for record in trace.requests
+        for change in (*_queued(record, trace), *_shares(record, trace))
+    ]
 
 
 def _seated(record: Record, trace: Trace) -> Iterator[Change]:
@@ -80,6 +85,14 @@ def _queued(record: Record, trace: Trace) -> Iterator[Change]:
             yield ends[stay.stop - 1], 1
     if waits and record.end is not None:
         yield record.end, -1
+
+
+def _shares(record: Record, trace: Trace) -> Iterator[Change]:
+    """A further answer has a seat while it waits for the prompt: it does not wait for one."""
+    if record.fork_of:
+        for cause, start, stop in phases(record, trace):
+            if cause == "shared prefill":
+                yield from ((start, -1), (stop, 1))
 
 
 def _levels(changes: list[Change], bin_of: _Bins, width: int) -> list[int]:

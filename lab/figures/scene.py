@@ -21,6 +21,7 @@ ROLES = {
     "prefill": "{}*",
     "decode": "{}",
     "recompute": "{}~",
+    "shared": "{}&",
     "stalled": "{}=",
     "preempted": "{}<",
     "token": "{}",
@@ -39,6 +40,7 @@ an interval: it measures what stands in another lane and is nothing that happens
 _MEANINGS = {
     "prefill": "* prefill",
     "recompute": "~ recompute",
+    "shared": "& waits for its prompt, which is computed for another answer as well",
     "stalled": "= in its seat, while steps go to others",
     "preempted": "< has lost its seat",
     "idle": ". idle seat (and whose it still is)",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from lab.figures.board import Board, BoardFrame, Item, Place, Tray
-from lab.figures.timeline import MOST_STEPS, sits
+from lab.figures.timeline import MOST_STEPS, shares_prompt, sits
 from lab.figures.words import conditions, ends, step_labels, tag
 from lab.ledgers.words import counted, listed
 from lab.record import Record, Run
@@ -19,6 +19,8 @@ ENDINGS = ("finished", "cancelled", "timed out", "failed", "refused")
 IDLE = "idle seat"
 """The tray of those who have ended and keep seat and blocks, until their static batch is over."""
 SEATED = ("prefill", "decode", IDLE)
+HOST = "host memory"
+"""The tray of those who are swapped out, and whose blocks lie there."""
 
 _ORDERS: dict[str, Callable[[Record], tuple[Time, ...]]] = {
     "first-come": lambda record: (record.arrival,),
@@ -34,7 +36,8 @@ class _State(NamedTuple):
     seat: int
     stack: int
     does: str
-    """The kind of the run that computes it in this step; empty if none does."""
+    """The kind of the run that computes it in this step, or "shared" where it waits for the prompt
+    of another answer; empty if there is none."""
 
 
 _States = dict[str, _State]
@@ -45,11 +48,13 @@ def request_states(trace: Trace, title: str = "", finding: str = "") -> Board:
 
     Trays: `waiting` in the order of the policy, the next one first; then the group `seats`, whose
     trays share its capacity: `prefill` (and recompute), `decode`, and, where it occurs, `idle
-    seat`; then the group `ended`: `finished` and every other ending that occurs. Who has not
-    arrived is not on the board. Each request is an item of the role `request`; its stack is the
-    number of cache blocks that it holds in the step: as many as its computed positions fill,
-    without a pool as well. Whoever is overtaken slips back in `waiting`. A caption says who moved
-    and why, and who gives back blocks or holds more of them than before.
+    seat`; then, where it occurs, `host memory`, for who was swapped out, the next one first; then
+    the group `ended`: `finished` and every other ending that occurs. Who has not arrived is not on
+    the board. Each request is an item of the role `request`; its stack is the number of cache
+    blocks that it holds in the step: as many as its computed positions fill, without a pool as
+    well; in host memory, as many as lie there. A further answer to a prompt has its seat, and no
+    blocks, while the prompt is computed. Whoever is overtaken slips back in `waiting`. A caption
+    says who moved and why, and who gives back blocks or holds more of them than before.
 
     Raises ValueError for a trace without steps, and for more than 400 of them.
     """
@@ -90,6 +95,8 @@ def _trays(used: set[str], seats: int | None) -> Iterator[Tray]:
     for name in SEATED:
         if name != IDLE or name in used:
             yield Tray(name, seats, "seats")
+    if HOST in used:
+        yield Tray(HOST)
     for name in ENDINGS:
         if name == "finished" or name in used:
             yield Tray(name, None, "ended")
@@ -107,7 +114,12 @@ def _states(trace: Trace, step: int, now: Time) -> Iterator[tuple[str, _State]]:
     """The state of everybody who has arrived, in a step that begins `now`."""
     block_tokens = trace.settings.get("block_tokens", 1)
     for record in trace.requests:
-        if record.arrival <= now:
+        if record.arrival > now:
+            continue
+        if step < trace.num_steps and shares_prompt(trace, record, step):
+            stays = [*record.stays, *trace[str(record.fork_of)].stays]
+            yield record.id, _State("prefill", stays[0].seat, 0, "shared")
+        else:
             yield record.id, _state(record, step, now, block_tokens)
 
 
@@ -115,8 +127,12 @@ def _state(record: Record, step: int, now: Time, block_tokens: int) -> _State:
     seat = next((stay.seat for stay in record.stays if sits(stay, step)), None)
     computed = [run.stop for run in record.runs]
     is_over = record.end is not None and record.end <= now and max(computed, default=0) <= step
+    if seat is None and is_over and record.status:
+        return _State(record.status, 0, 0, "")
     if seat is None:
-        return _State(record.status if is_over and record.status else "waiting", 0, 0, "")
+        out = [stay for stay in record.stays if stay.stop is not None and stay.stop <= step][-1:]
+        swapped = sum(stay.swapped_out for stay in out)
+        return _State(HOST if swapped else "waiting", 0, swapped, "")
     run = record.runs[bisect_right([run.first for run in record.runs], step) - 1]
     computes = step < run.stop
     positions = run.start + step - run.first + run.tokens if computes else run.reached
@@ -152,7 +168,7 @@ class _Queue:
         return places
 
     def _key(self, who: str, state: _State) -> int:
-        if state.tray == "waiting":
+        if state.tray in ("waiting", HOST):
             return self.ranks[who]
         return state.seat if state.tray in SEATED else self._ended[who]
 
@@ -194,14 +210,24 @@ def _move(old: _State | None, new: _State, record: Record) -> str:
         return "stalled, no blocks or budget left" if _is_stalled(new) else ""
     if new.tray == "waiting":
         return "preempted since blocks ran out" if before else "arrived, waits"
+    if new.tray == HOST:
+        return "preempted since blocks ran out, moved to host memory"
+    if before == HOST and new.tray in SEATED:
+        return "seated again, goes on with its blocks from host memory"
     if new.tray == "prefill":
-        return "seated again, computes all anew" if new.does == "recompute" else "seated, prefill"
+        return _SEATED_TO.get(new.does, "seated, prefill")
     if new.tray == "decode" and before == "waiting":
         return "seated again, goes on with its blocks"
     if new.tray == "decode":
         again = old is not None and old.does == "recompute"
         return "caught up, decodes on" if again else "prompt done, decodes"
     return _ended(before, new.tray, record)
+
+
+_SEATED_TO = {
+    "recompute": "seated again, computes all anew",
+    "shared": "seated, waits for the prompt that it shares",
+}
 
 
 def _is_stalled(state: _State) -> bool:

@@ -18,6 +18,7 @@ text {{ font-variant-numeric: tabular-nums }}
 .title {{ font-weight: 600 }} .soft {{ fill: var(--tif-soft) }}
 .on {{ fill: var(--tif-on); font-weight: 600 }}
 .idle {{ fill: none; stroke: var(--tif-soft); stroke-dasharray: 4 3 }}
+.shared {{ fill: none; stroke: var(--tif-ink) }}
 .card {{ fill: var(--tif-card) }} .axis {{ stroke: var(--tif-line) }}
 .wait {{ stroke: var(--tif-soft); stroke-width: 2; stroke-dasharray: 2 4 }}
 .hatch {{ stroke: var(--tif-on); stroke-width: 1.5; opacity: .55 }}
@@ -61,8 +62,13 @@ def _scene(scene: Scene, scale: float, top: int) -> tuple[str, int]:
     out += [
         f'<text class="soft" x="12" y="{y + 22}">{escape(lane)}</text>' for lane, y in lanes.items()
     ]
+    free = 0.0
     for mark in scene.marks:
         out.append(_mark(mark, colour, lanes[mark.lane], scale))
+        x = float(mark.start) * scale
+        if mark.role == "queued" and x >= free:  # else the label before it is still going on
+            out.append(_words(mark.label, x, lanes[mark.lane]))
+            free = x + 8 * len(mark.label) + 8
     foot = top + 34 + len(lanes) * (_LANE + _GAP)
     for frame in scene.frames:
         x = _LEFT + float(frame.at) * scale
@@ -75,17 +81,24 @@ def _scene(scene: Scene, scale: float, top: int) -> tuple[str, int]:
     return "".join(out), foot + 52 - top
 
 
+def _words(label: str, x: float, y: int) -> str:
+    return f'<text x="{_LEFT + x + 8:.1f}" y="{y + 22}">{escape(label)}</text>'
+
+
 def _mark(mark: Mark, colour: dict[str, str], y: int, scale: float) -> str:
     x, width = _LEFT + float(mark.start) * scale, float(mark.stop - mark.start) * scale - 3
     label = escape(mark.label)
     if mark.role == "queued":
-        line = f'<path class="wait" d="M{x:.1f} {y + 28}h{width:.1f}"/>'
-        return f'<text x="{x + 8:.1f}" y="{y + 22}">{label}</text>{line}'
+        return f'<path class="wait" d="M{x:.1f} {y + 28}h{width:.1f}"/>'
     box = f'x="{x:.1f}" y="{y}" width="{max(width, 3):.1f}" height="{_LANE}" rx="4"'
     if mark.role == "idle":
         return (
             f'<rect class="idle" {box}/><text class="soft" x="{x + 8:.1f}" y="{y + 22}">idle</text>'
         )
+    if mark.role == "shared":
+        inner = f'x="{x + 3:.1f}" y="{y + 3}" width="{max(width - 6, 1):.1f}" height="{_LANE - 6}"'
+        both = f'<rect class="shared" {box}/><rect class="shared" {inner} rx="2"/>'
+        return f'{both}<text x="{x + 8:.1f}" y="{y + 22}">{label}</text>'
     hatch = ""
     if mark.role in ("prefill", "recompute"):
         lines = "".join(

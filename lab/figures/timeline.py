@@ -13,6 +13,7 @@ from lab.figures.words import conditions, ends, step_labels, tag
 from lab.ledgers.words import counted, grouped
 from lab.plan import Chunk
 from lab.record import Record, Run, Stay
+from lab.request import Time
 from lab.trace import Step, Trace
 
 MOST_STEPS = 400
@@ -72,7 +73,8 @@ def _step_marks(step: Step, num_seats: int, trace: Trace) -> Iterator[Mark]:
         chunk = taken.get(seat)
         if chunk is None:
             who = _holder(trace, seat, step.number)
-            yield Mark(f"idle.{at}", "idle", lane, step.start, step.end, who or "", who)
+            role = "shared" if who and shares_prompt(trace, trace[who], step.number) else "idle"
+            yield Mark(f"{role}.{at}", role, lane, step.start, step.end, who or "", who)
             continue
         who, kind = chunk.request_id, _run(trace[chunk.request_id], step.number).kind
         yield Mark(f"{who}.{at}", kind, lane, step.start, step.end, who, who)
@@ -84,7 +86,22 @@ def _holder(trace: Trace, seat: int, step: int) -> str | None:
         for stay in record.stays:
             if stay.seat == seat and sits(stay, step):
                 return record.id
+        if record.stays[:1] and record.stays[0].seat == seat and shares_prompt(trace, record, step):
+            return record.id
     return None
+
+
+def shares_prompt(trace: Trace, record: Record, step: int) -> bool:
+    """Whether a further answer has a seat in a step and waits there for the prompt, which is
+    computed for the first answer and all others at once. It took the seat when that one did."""
+    if record.fork_of is None or (record.end is not None and record.end <= _start(trace, step)):
+        return False
+    first = record.stays[0].first if record.stays else trace.num_steps
+    return step < first and any(sits(stay, step) for stay in trace[record.fork_of].stays)
+
+
+def _start(trace: Trace, step: int) -> Time:
+    return (trace.starts or [])[step]
 
 
 def _caption(step: Step, seats: list[Mark], waiting: list[str], trace: Trace) -> str:
@@ -95,7 +112,12 @@ def _caption(step: Step, seats: list[Mark], waiting: list[str], trace: Trace) ->
         told[_deed(chunk, trace[chunk.request_id], step.number)].append(
             _progress(chunk, trace[chunk.request_id], step.number)
         )
-    still = {"stalled": _stalled(trace, step), "idle": _idle(seats), "waiting": waiting}
+    still = {
+        "waiting for the prompt that they share": _sharing(trace, step),
+        "stalled": _stalled(trace, step),
+        "idle": _idle(seats),
+        "waiting": waiting,
+    }
     parts = [
         *(f"{deed}: {', '.join(who)}" for deed, who in told.items()),
         *_ended(trace, step),
@@ -135,8 +157,10 @@ def _ended(trace: Trace, step: Step) -> Iterator[str]:
 
 def _preempted(trace: Trace, step: Step) -> Iterator[str]:
     for record in trace.requests:
-        if any(stay.preempted and stay.stop == step.number for stay in record.stays):
-            yield f"{record.id} was preempted"
+        for stay in record.stays:
+            if stay.preempted and stay.stop == step.number:
+                to = ", its blocks moved to host memory" if stay.swapped_out else ""
+                yield f"{record.id} was preempted{to}"
 
 
 def _idle(seats: list[Mark]) -> list[str]:
@@ -160,6 +184,10 @@ def _stalled(trace: Trace, step: Step) -> list[str]:
     ]
 
 
+def _sharing(trace: Trace, step: Step) -> list[str]:
+    return [r.id for r in trace.requests if shares_prompt(trace, r, step.number)]
+
+
 def sits(stay: Stay, step: int) -> bool:
     """Whether a stay covers a step."""
     return stay.first <= step and (stay.stop is None or step < stay.stop)
@@ -173,4 +201,5 @@ def _waiting(trace: Trace, step: Step) -> list[Record]:
         if record.arrival <= step.start
         and (record.end is None or record.end > step.start)
         and not any(sits(stay, step.number) for stay in record.stays)
+        and not shares_prompt(trace, record, step.number)
     ]

@@ -38,6 +38,8 @@ def conditions(trace: Trace) -> str:
     told = [
         words(settings[name]) for name, words in names.items() if settings.get(name) is not None
     ]
+    if settings.get("maker") == "live" and "model" in settings:
+        told.append(f"model {settings['model']!r} in {settings['dtype']} on {settings['device']}")
     return ", ".join([counted(len(trace), "request"), *told])
 
 

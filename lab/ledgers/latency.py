@@ -26,6 +26,7 @@ from lab.trace import PER_SECOND, Trace, Unit
 
 SPANS = {
     "queue": "from the arrival to the start of the first step",
+    "shared prefill": "while its prompt is computed once, for another answer as well",
     "prefill": "steps that compute its prompt",
     "decode": "steps that compute one token after the other",
     "stalled": "in its seat, while steps go to others",

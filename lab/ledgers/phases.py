@@ -62,22 +62,47 @@ def _delivered(record: Record, trace: Trace) -> Iterator[Phase]:
 
 
 def _computed(record: Record, trace: Trace) -> Iterator[Phase]:
-    """Between two runs a request is stalled in its seat, or it has been preempted."""
+    """Between two runs a request is stalled in its seat, or it has been preempted. What passes
+    between two steps that follow each other, for a real engine takes a moment to plan, counts to
+    the later one."""
     starts, ends = trace.starts or [], trace.ends or []
     now, waits_as = record.arrival, "queue"
     stays = iter(record.stays)
     stay = next(stays, None)
+    next_step = -1
     for run in record.runs:
         if stay and stay.stop is not None and stay.stop <= run.first:
             yield Phase(waits_as, now, ends[stay.stop - 1])
             now, waits_as, stay = ends[stay.stop - 1], _out(stay), next(stays, None)
-        yield Phase(waits_as, now, starts[run.first])
-        now, waits_as = ends[run.stop - 1], "stalled"
-        yield Phase(run.kind, starts[run.first], now)
+        elif run.first == next_step:
+            waits_as = run.kind
+        if waits_as == "queue":
+            yield from _queue(record, trace, starts[run.first])
+        else:
+            yield Phase(waits_as, now, starts[run.first])
+        yield Phase(run.kind, starts[run.first], ends[run.stop - 1])
+        now, waits_as, next_step = ends[run.stop - 1], "stalled", run.stop
     if stay and (lost := _lost(stay, ends)) is not None:
         yield Phase(waits_as, now, lost)
         now, waits_as = lost, _out(stay)
-    yield Phase(waits_as, now, max(now, _end(record, trace)))
+    if waits_as == "queue":
+        yield from _queue(record, trace, _end(record, trace))
+    else:
+        yield Phase(waits_as, now, max(now, _end(record, trace)))
+
+
+def _queue(record: Record, trace: Trace, stop: Time) -> Iterator[Phase]:
+    """The wait before the first step. A further answer to a prompt is in the queue until the first
+    one takes seats for both, and then waits for the prompt."""
+    starts, ends = trace.starts or [], trace.ends or []
+    now = record.arrival
+    for stay in trace[record.fork_of].stays if record.fork_of else ():
+        seated = min(max(now, starts[stay.first]), stop)
+        lost = stop if stay.stop is None else min(max(now, ends[stay.stop - 1]), stop)
+        yield Phase("queue", now, seated)
+        yield Phase("shared prefill", seated, lost)
+        now = lost
+    yield Phase("queue", now, stop)
 
 
 def _out(stay: Stay) -> str:

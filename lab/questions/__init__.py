@@ -6,13 +6,14 @@ from difflib import get_close_matches
 from typing import Any
 
 from lab.exercises import Exercise, variant
-from lab.questions import batching, one_request, rates, reading, timetables, waiting
+from lab.questions import batching, computed, one_request, rates, reading, timetables, waiting
 
 BANK: dict[int, tuple[Exercise, ...]] = {
     0: (reading.SIDE_BY_SIDE, reading.BREAK_EVEN),
     1: (
         one_request.WARM_UP,
         one_request.HALVE_THE_STEPS,
+        computed.LONGER_PROMPT,
         one_request.FIRST_TOKEN,
         one_request.PER_TOKEN,
         one_request.ONE_TOKEN,
@@ -39,6 +40,7 @@ BANK: dict[int, tuple[Exercise, ...]] = {
         timetables.FIRST_TOKEN,
         timetables.WRONG_LINE,
         batching.ONE_GO,
+        computed.COMPUTED_AGAIN,
     ),
 }
 """The exercises of each chapter in the order in which it asks them, which gives their numbers."""

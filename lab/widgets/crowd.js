@@ -4,9 +4,9 @@ import { element } from "./dom.js";
 
 const LEFT = 44, TOP = 22, TICK = 72;
 const TALLEST = 620, LOWEST = 200;
-const NAMES = { waiting: "waits", prefill: "prefill", decode: "decode", stalled: "stalled",
+const NAMES = { waiting: "waits", shared: "waits for a shared prompt", prefill: "prefill", decode: "decode", stalled: "stalled",
   preempted: "has lost its seat", recompute: "recompute" };
-const PAINTS = { waiting: "line", prefill: "b", decode: "a", stalled: "e", preempted: "wrong", recompute: "d", end: "wrong" };
+const PAINTS = { waiting: "line", shared: "f", prefill: "b", decode: "a", stalled: "e", preempted: "wrong", recompute: "d", end: "wrong" };
 
 /** Round moments from 0 to `end`, at most `most` of them: steps of 1, 2 or 5 times a power of ten. */
 export function ticks(end, most) {

@@ -5,7 +5,7 @@ import { element, shape } from "./dom.js";
 const BOX = 34;
 const SPAN = 30; // the height of a lane that holds brackets only
 const GRIP = 18; // the width that a pointer needs
-const QUIET = ["idle", "waiting", "elsewhere", "queued"]; // what is no work of the engine for a request
+const QUIET = ["idle", "waiting", "elsewhere", "queued", "shared"]; // what is no work of the engine for a request
 
 /** Past, now or future: what a mark is when the reader stands at a moment. */
 export const whenOf = (mark, at) => (mark.start > at ? "future" : mark.stop > at ? "now" : "past");
@@ -102,8 +102,23 @@ export function labelFor(label, room) {
 }
 
 /**
+ * The ids of the `queued` marks whose label is written: from left to right, those that begin where the
+ * one before in their lane has ended. `x` says where a moment stands.
+ */
+export function written(marks, x) {
+  const free = new Map(), found = new Set();
+  for (const { id, role, lane, start, label } of marks) {
+    if (role !== "queued" || x(start) < (free.get(lane) ?? -Infinity)) continue;
+    found.add(id);
+    free.set(lane, x(start) + label.length * 8 + 8);
+  }
+  return found;
+}
+
+/**
  * What a mark looks like at the origin, `wide` pixels long. A token takes no more than `slim` pixels;
- * a bracket has its label at its `start`, at its `end` or nowhere, as `labelled` says.
+ * a bracket has its label at its `start`, at its `end` or nowhere, as `labelled` says; who waits, if
+ * `labelled` is true.
  */
 function paint(mark, wide, slim, labelled) {
   if (mark.role === "span") {
@@ -114,7 +129,7 @@ function paint(mark, wide, slim, labelled) {
   }
   if (mark.role === "waiting" || mark.role === "queued") {
     const nodes = [shape("line", { class: "wait", x1: 0, x2: wide - 3, y1: 27, y2: 27 })];
-    const told = mark.role === "queued" || mark.label.length * 7 + 8 < wide;
+    const told = mark.role === "queued" ? labelled : mark.label.length * 7 + 8 < wide;
     if (mark.label && told) nodes.push(shape("text", { class: "words", x: 4, y: 20 }, mark.label));
     return nodes;
   }
@@ -141,6 +156,8 @@ function paint(mark, wide, slim, labelled) {
     for (let x = fits ? label.length * 7 + 18 : 5; x < wide - 5; x += fits ? 14 : 5) path += `M${x} 5v${BOX - 10}`;
     nodes.push(shape("path", { class: "stroke", d: path }));
   }
+  if (mark.role === "shared" && wide > 14)
+    nodes.push(shape("rect", { class: "box", x: 3, y: 3, width: wide - 9, height: BOX - 6, rx: 2 }));
   if (fits) nodes.push(shape("text", { class: "on", x: 7, y: 22 }, label));
   return nodes;
 }
@@ -174,12 +191,13 @@ export function lanes(scene, colour, grips) {
     const kept = new Set(scene.marks.map((mark) => mark.id));
     for (const [id, { group }] of groups) if (!kept.has(id)) { group.remove(); groups.delete(id); }
     const slim = Math.min(22, Math.max(4, tightest(scene) * at.scale - 2));
+    const queue = written(scene.marks, at.x);
     for (const mark of scene.marks) {
       const group = groups.get(mark.id)?.group ?? shape("g");
       const x = at.x(mark.start);
       group.style.transform = `translate(${x}px, ${at.y(mark.lane)}px)`;
       const wide = (mark.stop - mark.start) * at.scale;
-      group.replaceChildren(...paint(mark, wide, slim, mark.role === "span" ? labelOf(mark, x, wide) : null));
+      group.replaceChildren(...paint(mark, wide, slim, mark.role === "span" ? labelOf(mark, x, wide) : queue.has(mark.id)));
       groups.set(mark.id, { mark, group });
       body.append(group);
     }

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { foundIn, frameAt, momentsOf, toldAt } from "../../lab/widgets/frames.js";
-import { brackets, ends, labelFor, layout, outlines, spread, whenOf } from "../../lab/widgets/lanes.js";
+import { brackets, ends, labelFor, layout, outlines, spread, whenOf, written } from "../../lab/widgets/lanes.js";
 import { coloursOf } from "../../lab/widgets/player.js";
 
 const frame = (at, label = String(at)) => ({ at, label, caption: "" });
@@ -113,4 +113,10 @@ test("a block too narrow for its label shows the number in it, or nothing", () =
   assert.deepEqual(labelFor("queue 40", 30), ["40", true]);
   assert.deepEqual(labelFor("queue 40", 20), ["40", false]);
   assert.deepEqual(labelFor("decode", 30), ["decode", false]);
+});
+
+test("who waits is written again only where the words before have ended", () => {
+  const at = (start, label = "D E F", lane = "queue") => ({ id: `${lane}.${start}`, role: "queued", lane, start, label });
+  const marks = [at(0), at(10), at(47), at(48), at(60), at(96, "E F"), at(5, "X", "other"), { ...at(100), role: "idle" }];
+  assert.deepEqual([...written(marks, (time) => time)], ["queue.0", "queue.48", "queue.96", "other.5"]);
 });
