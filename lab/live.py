@@ -38,8 +38,7 @@ class LiveEngine(Engine):
 
     executor: LiveExecutor
 
-    def __init__(self, model: Model, scheduler: Scheduler, trace: Trace) -> None:
-        clock = WallClock()
+    def __init__(self, model: Model, scheduler: Scheduler, trace: Trace, clock: WallClock) -> None:
         super().__init__(
             scheduler,
             LiveExecutor(model.decoder, scheduler.policy, clock, tokenizer=model.tokenizer),
@@ -204,7 +203,13 @@ class LiveEngine(Engine):
         await asyncio.to_thread(self.__exit__, kind)
 
 
-def live_engine(model: Model | str, policy: Policy, *, keep: int | None = 1000) -> LiveEngine:
+def live_engine(
+    model: Model | str,
+    policy: Policy,
+    *,
+    keep: int | None = 1000,
+    clock: WallClock | None = None,
+) -> LiveEngine:
     """A model, the scheduler and the wall clock put together; `policy` must have blocks.
 
     Of requests that have ended, the trace remembers the last `keep`, or twice as many; None: all.
@@ -223,21 +228,29 @@ def live_engine(model: Model | str, policy: Policy, *, keep: int | None = 1000) 
         **asdict(policy),
     }
     scheduler = Scheduler(policy, repeats=False, identity=Identity(model=loaded.name))
-    return LiveEngine(loaded, scheduler, Trace("s", settings, starts=[], ends=[], keep=keep))
+    trace = Trace("s", settings, starts=[], ends=[], keep=keep)
+    return LiveEngine(loaded, scheduler, trace, clock or WallClock())
 
 
-def serve(workload: Iterable[Request], policy: Policy, model: Model | str = "tiny") -> Trace:
+def serve(
+    workload: Iterable[Request],
+    policy: Policy,
+    model: Model | str = "tiny",
+    *,
+    clock: WallClock | None = None,
+) -> Trace:
     """Serve a workload with a real model, in real time: `lab.simulate` with a model for the cost.
 
     Token ids of the prompts must be the model's; a policy without blocks gets as many as the
-    longest `seats` requests can ever need together. Times of the trace are seconds.
+    longest `seats` requests can ever need together. Times of the trace are seconds, of a `clock`
+    that starts with the run unless another one is given.
     """
     requests = list(workload)
     if policy.blocks is None:
         size = policy.block_tokens
         longest = sorted(-(-request.max_computed // size) for request in requests)
         policy = replace(policy, blocks=max(1, sum(longest[-policy.seats :])))
-    return live_engine(model, policy, keep=None).run(requests)
+    return live_engine(model, policy, keep=None, clock=clock).run(requests)
 
 
 def generate(

@@ -303,3 +303,15 @@ def test_a_public_trace_runs(name, capsys):
         pytest.skip(f"the public trace {name} is not here")
     assert command_line.main(["simulate", str(PUBLIC / name), "--limit", "2000"]) == 0
     assert "running" in capsys.readouterr().out
+
+
+def test_calibrate_says_how_to_use_what_it_found(capsys) -> None:
+    assert command_line.main(["calibrate", "--seconds", "0.2", "--seats", "3"]) == 0
+    said = capsys.readouterr().out
+    assert "a prefill token" in said
+    *_, last = said.splitlines()
+    command, costs = last.split(" --affine ")
+    assert command == "python -m lab simulate TRACE --seats 3"
+    assert len([float(cost) for cost in costs.split()]) == 4
+    assert command_line.main(["calibrate", "--seconds", "0"]) == 2
+    assert "seconds must be above 0, got 0" in capsys.readouterr().err
