@@ -1,11 +1,12 @@
 """How well a calibrated simulation predicts the live engine on this machine.
 
-    python benchmarks/calibration.py [--seconds 60]
+    python benchmarks/calibration.py [--seconds 60] [--processor]
 
 First `lab.calibrate` measures steps of the shipped model and fits the affine cost model. Then three
 workloads, from an almost idle engine to a full one, are served live and simulated with the fit.
 Printed are TTFT, TPOT and E2E of both, median and 90th percentile, and prediction over measurement.
-One thread computes. On a machine that is busy with other things the two differ by what those take.
+One thread computes. On a machine that is busy with other things the two differ by what those take;
+with `--processor` all times are seconds of this process's processor time, and waiting takes none.
 """
 
 from __future__ import annotations
@@ -13,11 +14,25 @@ from __future__ import annotations
 import argparse
 import sys
 from random import Random
+from time import process_time
 
 import torch
 
 import lab
+from lab.clock import WallClock
 from lab.model.folder import load
+
+
+class ProcessorClock(WallClock):
+    """Processor time of this process; where nothing is to do, it jumps."""
+
+    def __init__(self) -> None:
+        self._skipped = 0.0
+        super().__init__(lambda: process_time() + self._skipped, self._skip)
+
+    def _skip(self, seconds: float) -> None:
+        self._skipped += seconds
+
 
 POLICY = lab.Continuous(seats=16, token_budget=128)
 GAPS_S = {"almost idle": 0.15, "half busy": 0.06, "full": 0.03}
@@ -40,17 +55,19 @@ def main() -> None:
     """Fit, then predict, then measure."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--seconds", type=float, default=60, help="of live steps to fit (60)")
-    seconds = options.parse_args().seconds
+    options.add_argument("--processor", action="store_true", help="processor time (busy machine)")
+    chosen = options.parse_args()
+    seconds, clock = chosen.seconds, ProcessorClock if chosen.processor else WallClock
     torch.set_num_threads(1)
     model = load("tiny")
     print(f"calibrating for {seconds:.0f} s ...", file=sys.stderr)
-    fitted = lab.calibrate(model, seats=POLICY.seats, seconds=seconds)
+    fitted = lab.calibrate(model, seats=POLICY.seats, seconds=seconds, clock=clock)
     print(f"{fitted}\n")
     print(f"{'':14}{'':6}{'':5}{'live':>10}{'simulated':>12}{'ratio':>8}")
     for name, gap_s in GAPS_S.items():
         work = workload(gap_s, model.config.vocab)
         print(f"serving {len(work)} requests, {name} ...", file=sys.stderr)
-        live = lab.latency(lab.serve(work, POLICY, model))
+        live = lab.latency(lab.serve(work, POLICY, model, clock=clock()))
         simulated = lab.latency(lab.simulate(work, POLICY, fitted.cost))
         for metric in ("TTFT", "TPOT", "E2E"):
             for percent in (50, 90):

@@ -55,6 +55,7 @@ SHAPE: dict[str, Any] = {
     "intermediate_size": 704,
     "max_position_embeddings": 2048,
     "tie_word_embeddings": False,
+    "eos_token_id": None,  # nobody stops early, and no id is avoided
 }
 BATCH = 16
 VLLM = {  # one process, its own threads, a GiB of K and V, and nothing told to anybody

@@ -39,6 +39,7 @@ _WHERE = {
     "device": "lab.ledgers.sizes",
     "entry": "lab.worked_numbers",
     "fit": "lab.executors.fit",
+    "generate": "lab.live",
     "given": "lab.run",
     "goodput": "lab.ledgers.goodput",
     "guess": "lab.widgets.self_check",

@@ -34,6 +34,7 @@ from lab.ledgers.table import compare as compare
 from lab.ledgers.task import task as task
 from lab.ledgers.throughput import throughput as throughput
 from lab.ledgers.units import in_unit as in_unit
+from lab.live import generate as generate
 from lab.live import live_engine as live_engine
 from lab.live import serve as serve
 from lab.perfetto import save_perfetto as save_perfetto

@@ -1,4 +1,4 @@
-"""The command line: simulate a trace file, look up a worked number, ask an exercise, and more."""
+"""The command line: simulate a trace file, let a model write, look up a worked number, and more."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import sys
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
+import lab
 from lab.clock import WallClock
 from lab.doctor import report
 from lab.executors.cost_model import CostModel
@@ -25,6 +27,7 @@ from lab.policy import RANKS, Continuous, Policy, Static
 from lab.questions import exercises
 from lab.recompute import mismatches
 from lab.run import simulate
+from lab.sampling import Sampling
 from lab.trace import Trace
 from lab.trace_json import save
 from lab.worked_numbers import describe, entries, entry
@@ -81,6 +84,49 @@ def _print_ledgers(trace: Trace, contract: Contract | None, price: float | None)
         print(f"\n{goodput(trace, contract)}")
     if price is not None:
         print(f"\n{cost(trace, price)}")
+
+
+def _generate(options: argparse.Namespace) -> None:
+    sampling = Sampling(
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        seed=options.seed,
+    )
+    _live("generate")(
+        options.prompt,
+        options.model,
+        max_tokens=options.max_tokens,
+        sampling=sampling,
+        stop=options.stop,
+        to=sys.stdout,
+    )
+    print()
+
+
+def _calibrate(options: argparse.Namespace) -> None:
+    draw = _progress(100, "per cent of the time")
+    fitted = _live("calibrate")(
+        options.model,
+        seats=options.seats,
+        seconds=options.seconds,
+        progress=lambda share: draw(int(100 * min(1, share))),
+    )
+    print(fitted)
+    costs = " ".join(f"{fitted.cost.settings[name]:.4g}" for name in "abcd")
+    print(f"\npython -m lab simulate TRACE --seats {options.seats} --affine {costs}")
+
+
+def _live(name: str) -> Callable[..., Any]:
+    """A function of the lab that needs a live model. ValueError with advice if that cannot run."""
+    try:
+        found: Callable[..., Any] = getattr(lab, name)
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"a live model needs {error.name}, which is not installed: "
+            "pip install -r requirements.txt"
+        ) from error
+    return found
 
 
 def _worked(options: argparse.Namespace) -> int:
@@ -164,7 +210,7 @@ def _contract(options: argparse.Namespace) -> Contract | None:
     return Contract(**limits)
 
 
-def _progress(count: int) -> Callable[[int], object]:
+def _progress(count: int, what: str = "requests") -> Callable[[int], object]:
     """A bar on a terminal, redrawn ten times a second at most; nothing where output is kept."""
     if not sys.stderr.isatty():
         return lambda arrived: None
@@ -177,7 +223,7 @@ def _progress(count: int) -> Callable[[int], object]:
             next_drawing = clock.now() + 0.1
             full = 40 * arrived // count
             end = "\r\033[K" if arrived == count else ""
-            bar = f"\r[{'#' * full}{'.' * (40 - full)}] {arrived:,} of {count:,} requests"
+            bar = f"\r[{'#' * full}{'.' * (40 - full)}] {arrived:,} of {count:,} {what}"
             print(bar, end=end, file=sys.stderr, flush=True)
 
     return draw
@@ -206,6 +252,9 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--perfetto", type=Path, metavar="FILE", help="write it for the viewer")
     run.set_defaults(command=_simulate)
 
+    _add_generate(commands)
+    _add_calibrate(commands)
+
     worked = commands.add_parser(
         "worked",
         help="compute the worked numbers again, or explain one",
@@ -229,6 +278,40 @@ def _parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="say what works on this machine")
     doctor.set_defaults(command=_doctor)
     return parser
+
+
+def _add_generate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    generate = commands.add_parser(
+        "generate",
+        help="let a model go on after a text",
+        description="Print how a model goes on after a text, as it comes. The same command gives "
+        "the same text.",
+    )
+    generate.add_argument("prompt", metavar="TEXT")
+    generate.add_argument("--model", default="tiny", help="tiny, or a Hugging Face folder (tiny)")
+    generate.add_argument("--max-tokens", type=int, default=100, help="most tokens (100)")
+    generate.add_argument(
+        "--stop", action="append", default=[], metavar="TEXT", help="end before it; may be repeated"
+    )
+    how = generate.add_argument_group("how a token is chosen")
+    how.add_argument("--temperature", type=float, default=0.8, help="0: the likeliest (0.8)")
+    how.add_argument("--top-k", type=int, help="only the likeliest K (default: all)")
+    how.add_argument("--top-p", type=float, default=1.0, help="only the likeliest mass (1)")
+    how.add_argument("--seed", type=int, default=0, help="another one gives another text (0)")
+    generate.set_defaults(command=_generate)
+
+
+def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    calibrate = commands.add_parser(
+        "calibrate",
+        help="measure what a step costs on this machine",
+        description="Let a model serve requests of many sizes, and fit how long a step takes: a + "
+        "b prefill tokens + c decodes + d tokens of context. The last line says how to use it.",
+    )
+    calibrate.add_argument("--model", default="tiny", help="tiny, or a Hugging Face folder (tiny)")
+    calibrate.add_argument("--seats", type=int, default=16, help="most requests at once (16)")
+    calibrate.add_argument("--seconds", type=float, default=60, help="how long to measure (60)")
+    calibrate.set_defaults(command=_calibrate)
 
 
 def _add_policy(group: argparse._ArgumentGroup) -> None:

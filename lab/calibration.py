@@ -23,6 +23,7 @@ def calibrate(
     seats: int = 16,
     seconds: float = 60,
     seed: int = 0,
+    clock: Callable[[], WallClock] = WallClock,
     progress: Callable[[float], object] | None = None,
 ) -> Fit:
     """Fit the affine cost model to this machine, from `seconds` of live steps.
@@ -30,24 +31,25 @@ def calibrate(
     Rounds of 1 to `seats` requests, with prompts from one token to half of the model's positions
     and answers up to a tenth of them, are served with several token budgets; the same `seed` gives
     the same rounds. With the `cost` that comes back, `lab.simulate` predicts what `lab.serve` would
-    measure under a policy of at most so many seats. `progress` hears the share of the time that
-    has gone. Raises ValueError if `seats` is below 1 or `seconds` not above 0.
+    measure under a policy of at most so many seats. Every round starts a `clock`. `progress` hears
+    the share of the time that has gone. Raises ValueError if `seats` is below 1 or `seconds` not
+    above 0.
     """
     if seats < 1:
         raise ValueError(f"seats must be at least 1, got {seats}")
     if seconds <= 0:
         raise ValueError(f"seconds must be above 0, got {seconds}")
     loaded = load(model) if isinstance(model, str) else model
-    dice, clock = Random(seed), WallClock()
+    dice, whole = Random(seed), clock()
     serve(_requests(dice, loaded, 2), Continuous(seats=2), loaded)  # to warm up
     traces: list[Trace] = []
-    start = clock.now()
-    while (gone := clock.now() - start) < seconds:
+    start = whole.now()
+    while (gone := whole.now() - start) < seconds:
         if progress:
             progress(gone / seconds)
         count, budget = dice.randint(1, seats), BUDGETS[len(traces) % len(BUDGETS)]
         policy = Continuous(seats=seats, token_budget=budget and max(budget, seats))
-        traces.append(serve(_requests(dice, loaded, count), policy, loaded))
+        traces.append(serve(_requests(dice, loaded, count), policy, loaded, clock=clock()))
     if progress:
         progress(1.0)
     return fit(*traces)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from lab.request import Time
@@ -26,7 +28,8 @@ class Clock(Protocol):
         ...
 
     def wake(self) -> None:
-        """End a rest, from any thread: the present one, or else the next."""
+        """End a rest, from any thread and even while garbage is collected: the present one, or
+        else the next."""
         ...
 
 
@@ -62,7 +65,7 @@ class WallClock:
     ) -> None:
         self._read, self._sleep = read, sleep
         self._zero = read()
-        self._bell = threading.Event()
+        self._bell: SimpleQueue[None] = SimpleQueue()  # the one queue that is reentrant
 
     def now(self) -> float:
         return self._read() - self._zero
@@ -73,9 +76,12 @@ class WallClock:
 
     def rest_until(self, moment: Time) -> None:
         remaining = float(moment) - self.now()
-        if remaining > 0:
-            self._bell.wait(min(remaining, threading.TIMEOUT_MAX))
-        self._bell.clear()
+        with suppress(Empty):
+            if remaining > 0:
+                self._bell.get(timeout=min(remaining, threading.TIMEOUT_MAX))
+            while True:
+                self._bell.get_nowait()
 
     def wake(self) -> None:
-        self._bell.set()
+        if self._bell.empty():
+            self._bell.put(None)

@@ -10,7 +10,7 @@ from operator import attrgetter
 from threading import Lock, get_ident
 
 from lab.clock import Clock
-from lab.plan import Executor
+from lab.plan import Event, Executor, StepOutcome
 from lab.request import Request, Time
 from lab.scheduler import Refused, Scheduler
 from lab.trace import Trace
@@ -38,7 +38,7 @@ class Engine:
         self.trace = trace
         self._inbox: deque[Callable[[], object]] = deque()
         self._expected: set[str] = set()  # ids in the inbox
-        self._door = Lock()  # held while the inbox is filled or emptied
+        self._door = Lock()  # held while the inbox is emptied, and by whoever fills it in earnest
         self._runner: int | None = None  # the thread that is in `run` or `serve`
         self._is_open = False
         self._is_closed = False
@@ -55,9 +55,7 @@ class Engine:
                 self._do_what_was_asked()
                 self.take_in(request)
             else:
-                self._check(request)
-                self._expected.update(answer.id for answer in request.answers)
-                self._inbox.append(partial(self.take_in, request))
+                self.expect(request)
         self.clock.wake()
 
     def cancel(self, request_id: str) -> bool:
@@ -75,9 +73,12 @@ class Engine:
         self.clock.wake()
         return going_on
 
-    def close(self) -> None:
-        """Let `serve` return when everything that was asked is answered."""
-        self._is_closed = True
+    def close(self, *, cancel: bool = False) -> None:
+        """Let `serve` return when everything that was asked is answered; with `cancel`, everybody
+        who is still there is cancelled."""
+        self._is_closed = True  # without the door, so that a signal handler may close
+        if cancel:
+            self._inbox.append(self._cancel_all)
         self.clock.wake()
 
     def serve(self) -> Trace:
@@ -85,19 +86,37 @@ class Engine:
         self._is_open = True
         self._run_here()
         try:
-            while self._inbox or self.scheduler.has_work or not self._is_closed:
+            while not self._is_over():
                 self.step()
         finally:
-            self._is_open = False
-            self._runner = None
+            self._shut()
         return self.trace
 
-    def _check(self, request: Request) -> None:
+    def _is_over(self) -> bool:
+        """Whether nobody is left after `close`. Nobody comes in between this look and the end."""
+        with self._door:
+            is_over = self._is_closed and not (self._inbox or self.scheduler.has_work)
+            if is_over:
+                self._is_open, self._runner = False, None
+        return is_over
+
+    def _shut(self) -> None:
+        with self._door:
+            self._is_open, self._runner = False, None
+
+    def _cancel_all(self) -> None:
+        for sequence in (*self.scheduler.waiting, *self.scheduler.running):
+            self.scheduler.cancel(sequence.request.id)
+
+    def expect(self, request: Request) -> None:
+        """Put a request into the inbox; the door must be held. Raises as `add` does."""
         # the trace remembers whom the scheduler has forgotten
         for answer in request.answers:
             if answer.id in self._expected or answer.id in self.trace:
                 raise ValueError(f"request {answer.id!r} was added already; ids must be unique")
         self.scheduler.check(request)
+        self._expected.update(answer.id for answer in request.answers)
+        self._inbox.append(partial(self.take_in, request))
 
     def take_in(self, request: Request) -> None:
         """Enter a request in the books, between two steps, in the thread that runs the engine.
@@ -106,6 +125,10 @@ class Engine:
             raise ValueError(f"request {request.id!r} was added already; ids must be unique")
         self.scheduler.add(request)
         self.trace.add(request)
+
+    def hear(self, outcome: StepOutcome | None, events: Iterable[Event]) -> None:
+        """What came of a step, or happened between two (then `outcome` is None), once the trace
+        remembers it. Nobody listens here; whoever has readers may extend it."""
 
     def _run_here(self) -> None:
         """From now on this thread alone touches the books, and the others use the inbox."""
@@ -156,6 +179,7 @@ class Engine:
         plan = self.scheduler.plan(now)
         if plan.events:
             self.trace.note(plan.events, now)
+            self.hear(None, plan.events)
         until = _earlier(next_arrival, plan.wake_at)
         if plan.is_empty:
             self._wait(until)
@@ -170,6 +194,7 @@ class Engine:
         self.trace.record(done, now, outcome)
         if events:
             self.trace.note(events, outcome.ends[-1])
+        self.hear(outcome, events)
 
     def _take(self, request: Request) -> None:
         try:

@@ -2,46 +2,223 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
+from itertools import count
+from threading import Thread
+from typing import Any, Self, TextIO
 
 from lab.clock import WallClock
+from lab.deliveries import Delivery, EngineDead, Mailbox, Stream
 from lab.engine import Engine
-from lab.executors.live import Listener, LiveExecutor
+from lab.executors.live import LiveExecutor
 from lab.model.folder import Model, load
-from lab.policy import Policy
+from lab.plan import Ending, Event, StepOutcome
+from lab.policy import Continuous, Policy
 from lab.prefix import Identity
 from lab.request import Request
+from lab.sampling import Sampling
 from lab.scheduler import Refused, Scheduler
 from lab.trace import Trace
 
+_MODERATE = Sampling(temperature=0.8)
+_BLOCK_TOKENS = 16
+_GOES_ON: tuple[None, str] = (None, "")
+
 
 class LiveEngine(Engine):
-    """An engine whose executor is a real model, on the wall clock."""
+    """An engine whose executor is a real model, on the wall clock.
+
+    In a `with` block (or `async with`) it serves in a thread of its own. At the end of the block
+    everything that was asked is answered; if the block ends with an error, it is cancelled instead.
+    """
 
     executor: LiveExecutor
 
+    def __init__(self, model: Model, scheduler: Scheduler, trace: Trace, clock: WallClock) -> None:
+        super().__init__(
+            scheduler,
+            LiveExecutor(model.decoder, scheduler.policy, clock, tokenizer=model.tokenizer),
+            clock,
+            trace,
+        )
+        self.model = model
+        self._mailboxes: dict[str, Mailbox] = {}  # of those who read, by answer
+        self._readers_of_text: set[str] = set()  # by request, until it is taken in
+        self._numbers = count(1)
+        self._thread: Thread | None = None
+        self._error: BaseException | None = None
+
+    # What comes in
+
+    def request(
+        self,
+        prompt: str | Sequence[int],
+        max_tokens: int = 40,
+        *,
+        stop: str | Iterable[str] = (),
+        timeout: float | None = None,
+        **more: Any,
+    ) -> Request:
+        """A request that arrives now: a text or token ids, to be answered in `timeout` seconds.
+
+        The model says which tokens end an answer. `more` are further fields of `Request`.
+        """
+        if isinstance(prompt, str):
+            prompt = self.model.tokenizer.encode(prompt)
+        now = self.clock.now()
+        asked = {
+            "id": f"request-{next(self._numbers)}",
+            "arrival": now,
+            "deadline": None if timeout is None else now + timeout,
+            "end_ids": self.model.config.end_ids,
+            "stop": (stop,) if isinstance(stop, str) else tuple(stop),
+        }
+        return Request(prompt=tuple(prompt), max_tokens=max_tokens, **(asked | more))
+
     def add(self, request: Request) -> None:
         """As in `Engine`; what the model cannot compute is Refused as well."""
-        if reason := self.executor.reason_against(request):
-            raise Refused(reason)
+        self._refuse_what_cannot_be(request)
         super().add(request)
+
+    def generate(self, request: Request, *, text: bool = True) -> Stream:
+        """Add a request, and read its answers as they come; without `text` as tokens only.
+
+        From any thread, while the engine serves: `EngineDead` if it does not. Raises as `add` does.
+        """
+        self._refuse_what_cannot_be(request)
+        mailbox, answers = Mailbox(), [answer.id for answer in request.answers]
+        with self._door:
+            if not self._is_open or self._is_closed:
+                raise EngineDead("nobody serves here: read within `with engine:`") from self._error
+            self.expect(request)
+            self._mailboxes.update(dict.fromkeys(answers, mailbox))
+            if text:
+                self._readers_of_text.add(request.id)
+        self.clock.wake()
+        return Stream(mailbox, answers, partial(self._leave, request.id, answers))
 
     def take_in(self, request: Request) -> None:
         """As in `Engine`; the model's side of the books as well."""
         super().take_in(request)
-        self.executor.take(request)
+        self.executor.take(request, text=request.id in self._readers_of_text)
+        self._readers_of_text.discard(request.id)
+
+    def _refuse_what_cannot_be(self, request: Request) -> None:
+        if reason := self.executor.reason_against(request):
+            raise Refused(reason)
+
+    def _leave(self, request_id: str, answers: Iterable[str]) -> None:
+        """A reader leaves, perhaps while garbage is collected: without a lock."""
+        self._inbox.append(partial(self._cancel_unread, request_id, answers))
+        self.clock.wake()
+
+    def _cancel_unread(self, request_id: str, answers: Iterable[str]) -> None:
+        if any(answer in self._mailboxes for answer in answers):
+            self.scheduler.cancel(request_id)
+
+    # What goes out
+
+    def hear(self, outcome: StepOutcome | None, events: Iterable[Event]) -> None:
+        """As in `Engine`: whoever reads is told."""
+        if not self._mailboxes:
+            return
+        tokens = (outcome.tokens if outcome else None) or {}
+        ends: dict[str, tuple[Ending, str]] = {}
+        for who, kind, reason in events:
+            if kind != "left" and kind != "preempted":
+                ends[who] = kind, reason
+        for who in {**tokens, **ends}:
+            if mailbox := self._mailboxes.get(who):
+                mailbox.put(self._delivery(who, tokens.get(who, ()), *ends.get(who, _GOES_ON)))
+                if who in ends:
+                    del self._mailboxes[who]
+
+    def _delivery(
+        self, who: str, tokens: tuple[int, ...], status: Ending | None, reason: str
+    ) -> Delivery:
+        answer = self.executor.answers[who]
+        text = answer.piece if tokens else ""
+        if status and answer.text:
+            text += answer.text.flush()
+        said = answer.logprobs[len(answer.logprobs) - len(tokens) :]
+        logprobs = tuple(one for one in said if one is not None)
+        return Delivery(who, tokens, text, logprobs, status, reason)
+
+    # The thread
+
+    def serve(self) -> Trace:
+        """As in `Engine`; if it ends with an error, whoever reads gets `EngineDead`."""
+        try:
+            return super().serve()
+        except BaseException as error:
+            self._error = error
+            for mailbox in {*self._mailboxes.values()}:
+                mailbox.put(error)
+            self._mailboxes.clear()
+            raise
+
+    def start(self) -> None:
+        """Serve in a thread of its own until `close`."""
+        if self._thread is not None:
+            raise ValueError("the engine serves already: one thread is enough")
+        self._is_open, self._is_closed, self._error = True, False, None
+        self._thread = Thread(target=self._serve_to_the_end, name="engine", daemon=True)
+        self._thread.start()
+
+    def stop(self, *, cancel: bool = False) -> None:
+        """`close`, and wait until the thread has ended. `EngineDead` if an error ended it."""
+        self._join(cancel)
+        if self._error is not None:
+            raise EngineDead(f"the engine has stopped: {self._error!r}") from self._error
+
+    def _join(self, cancel: bool) -> None:
+        self.close(cancel=cancel)
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _serve_to_the_end(self) -> None:
+        with suppress(BaseException):  # `serve` keeps it for the readers and for `stop`
+            self.serve()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is None:
+            self.stop()
+        else:  # which is not to be hidden by the engine's own
+            self._join(cancel=True)
+
+    async def __aenter__(self) -> Self:
+        self.start()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        await asyncio.to_thread(self.__exit__, kind)
 
 
 def live_engine(
-    model: Model | str, policy: Policy, *, listener: Listener | None = None
+    model: Model | str,
+    policy: Policy,
+    *,
+    keep: int | None = 1000,
+    clock: WallClock | None = None,
 ) -> LiveEngine:
     """A model, the scheduler and the wall clock put together; `policy` must have blocks.
 
-    `add` requests from any thread while one thread is in `serve()`; `close()` lets it return.
+    Of requests that have ended, the trace remembers the last `keep`, or twice as many; None: all.
+
+        with lab.live_engine("tiny", lab.Continuous(seats=8, blocks=256)) as engine:
+            for delivery in engine.generate(engine.request("It is a truth")):
+                print(delivery.text, end="")
     """
     loaded = load(model) if isinstance(model, str) else model
-    clock = WallClock()
     settings = {
         "maker": "live",
         "model": loaded.name,
@@ -50,22 +227,58 @@ def live_engine(
         "policy": type(policy).__name__,
         **asdict(policy),
     }
-    executor = LiveExecutor(
-        loaded.decoder, policy, clock, tokenizer=loaded.tokenizer, listener=listener
-    )
     scheduler = Scheduler(policy, repeats=False, identity=Identity(model=loaded.name))
-    return LiveEngine(scheduler, executor, clock, Trace("s", settings, starts=[], ends=[]))
+    trace = Trace("s", settings, starts=[], ends=[], keep=keep)
+    return LiveEngine(loaded, scheduler, trace, clock or WallClock())
 
 
-def serve(workload: Iterable[Request], policy: Policy, model: Model | str = "tiny") -> Trace:
+def serve(
+    workload: Iterable[Request],
+    policy: Policy,
+    model: Model | str = "tiny",
+    *,
+    clock: WallClock | None = None,
+) -> Trace:
     """Serve a workload with a real model, in real time: `lab.simulate` with a model for the cost.
 
     Token ids of the prompts must be the model's; a policy without blocks gets as many as the
-    longest `seats` requests can ever need together. Times of the trace are seconds.
+    longest `seats` requests can ever need together. Times of the trace are seconds, of a `clock`
+    that starts with the run unless another one is given.
     """
     requests = list(workload)
     if policy.blocks is None:
         size = policy.block_tokens
         longest = sorted(-(-request.max_computed // size) for request in requests)
         policy = replace(policy, blocks=max(1, sum(longest[-policy.seats :])))
-    return live_engine(model, policy).run(requests)
+    return live_engine(model, policy, keep=None, clock=clock).run(requests)
+
+
+def generate(
+    prompt: str,
+    model: Model | str = "tiny",
+    *,
+    max_tokens: int = 40,
+    sampling: Sampling = _MODERATE,
+    stop: str | Iterable[str] = (),
+    to: TextIO | None = None,
+) -> str:
+    """How a model goes on after `prompt`: `lab.generate("It is a truth")`.
+
+    The same call gives the same text; another `lab.Sampling(seed=...)` gives another one. With
+    `to=sys.stdout`, or another file, the text is written there too, as it comes. RuntimeError if
+    the model fails.
+    """
+    loaded = load(model) if isinstance(model, str) else model
+    positions = len(loaded.tokenizer.encode(prompt)) + max_tokens
+    blocks = -(-min(positions, loaded.config.max_positions) // _BLOCK_TOKENS)
+    policy = Continuous(seats=1, blocks=max(1, blocks), block_tokens=_BLOCK_TOKENS)
+    text = ""
+    with live_engine(loaded, policy) as engine:
+        request = engine.request(prompt, max_tokens, sampling=sampling, stop=stop)
+        for delivery in engine.generate(request):
+            text += delivery.text
+            if to:
+                print(delivery.text, end="", file=to, flush=True)
+    if delivery.status != "finished":
+        raise RuntimeError(f"the answer is {delivery.status}: {delivery.reason}")
+    return text

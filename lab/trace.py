@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
-from lab.plan import Chunk, Decode, Event, StepOutcome, StepPlan
+from lab.plan import Chunk, Decode, Ending, Event, StepOutcome, StepPlan
 from lab.record import Record, Run, Stay
 from lab.request import Request, Time
 from lab.trace_check import problems
+from lab.trace_window import Window, may_go
 
 Unit = Literal["step", "us", "ms", "s"]
 PER_SECOND: Mapping[str, int] = {"us": 1_000_000, "ms": 1_000, "s": 1}
@@ -38,6 +39,11 @@ class Trace:
     without steps. `settings` says who made it and how (a mapping of plain values). `evictions`
     are (step, block): cached blocks that were given up for others. A request with several answers
     has a record for each of them.
+
+    With `keep`, the trace of an engine that runs on and on: it has whoever has not ended, the last
+    `keep` who have, and up to as many before them. Others are forgotten, and with them the steps
+    that computed nobody else; then `settings["forgotten"]` says how many requests are missing, and
+    where a cached prefix came from cannot be checked.
     """
 
     def __init__(
@@ -48,7 +54,11 @@ class Trace:
         starts: list[Time] | None = None,
         ends: list[Time] | None = None,
         evictions: Iterable[tuple[int, int]] = (),
+        *,
+        keep: int | None = None,
     ) -> None:
+        if keep is not None and keep < 0:
+            raise ValueError(f"keep must be at least 0 requests, got {keep}")
         self.unit: Unit = unit
         self.settings = dict(settings)
         self.starts = starts
@@ -56,6 +66,8 @@ class Trace:
         self.evictions = list(evictions)
         self._records = {record.id: record for record in records}
         self._going_on: dict[str, Run] = {}
+        self._keep = keep
+        self._ended: list[str] = []  # whom a trace with `keep` may forget, in the order of ends
 
     # Reading
 
@@ -191,8 +203,9 @@ class Trace:
     def refuse(self, request: Request, reason: str) -> None:
         """A request has arrived that can never run."""
         for record in Record.of(request):
-            record.status, record.reason, record.end = "refused", reason, request.arrival
             self._records[record.id] = record
+            self._end(record, "refused", reason, request.arrival)
+        self._forget()
 
     def note(self, events: Iterable[Event], now: Time) -> None:
         """Something happened between two steps."""
@@ -205,7 +218,8 @@ class Trace:
                     preempted = event.kind == "preempted"
                     record.stays[-1] = Stay(stay.seat, stay.first, self.num_steps, preempted)
             else:
-                record.status, record.reason, record.end = event.kind, event.reason, now
+                self._end(record, event.kind, event.reason, now)
+        self._forget()
 
     def record(self, plan: StepPlan, start: Time, outcome: StepOutcome) -> None:
         """A plan was carried out, in as many steps as `outcome` has ends."""
@@ -216,7 +230,8 @@ class Trace:
         ends += outcome.ends
         going_on = self._going_on
         if plan.evicted:
-            self.evictions += plan.evicted
+            later = first - plan.step  # the plan counts the steps that were forgotten too
+            self.evictions += [(step + later, block) for step, block in plan.evicted]
         for swap in plan.swap_out:
             stays = self._records[swap.request_id].stays
             stays[-1] = stays[-1]._replace(swapped_out=len(swap.blocks))
@@ -232,7 +247,7 @@ class Trace:
         if len(going_on) < len(plan.decodes.members):  # whoever left was closed before
             for member in plan.decodes.members:
                 if member.request_id not in going_on:
-                    self._open(member, first)
+                    self._open(member, first, member.pace + plan.step)
         for _, request_id, block in plan.blocks:
             going_on[request_id].blocks.append(block)
 
@@ -249,8 +264,8 @@ class Trace:
 
     # A run of decodes grows by itself until its request ends or is preempted
 
-    def _open(self, member: Decode, step: int) -> None:
-        runs, position = self._records[member.request_id].runs, member.pace + step
+    def _open(self, member: Decode, step: int, position: int) -> None:
+        runs = self._records[member.request_id].runs
         last = runs[-1]
         if last.is_plain and last.stop == step and last.reached == position:
             last.count += 1
@@ -266,6 +281,34 @@ class Trace:
     def _catch_up(self) -> None:
         for run in self._going_on.values():
             run.count = self.num_steps - run.first
+
+    # What is too long ago
+
+    def _end(self, record: Record, status: Ending, reason: str, end: Time) -> None:
+        record.status, record.reason, record.end = status, reason, end
+        if self._keep is not None:
+            self._ended.append(record.id)
+
+    def _forget(self) -> None:
+        """Leave out the oldest of those who have ended, once they are twice as many as are kept.
+
+        So the work for each request is the same on average, however many there were.
+        """
+        if self._keep is None or len(self._ended) <= 2 * self._keep:
+            return
+        oldest = self._ended[: len(self._ended) - self._keep]
+        gone = may_go(self._records, oldest)
+        self._catch_up()
+        kept = {who: record for who, record in self._records.items() if who not in gone}
+        since = max((run.stop for who in gone for run in self._records[who].runs[-1:]), default=0)
+        window = Window(kept.values())
+        for record in kept.values():
+            window.renumber(record)
+        self.evictions = [(window.place(s), b) for s, b in self.evictions if s >= since]
+        self._records, self._ended = kept, [who for who in self._ended if who not in gone]
+        if self.starts is not None and self.ends is not None:
+            self.starts, self.ends = window.of(self.starts), window.of(self.ends)
+        self.settings["forgotten"] = self.settings.get("forgotten", 0) + len(gone)
 
     @property
     def _starts(self) -> list[Time]:

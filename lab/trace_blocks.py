@@ -24,7 +24,7 @@ def block_problems(
     yield from _tables(records, block_tokens)
     yield from _forks(records)
     yield from _holders(moves, settings["blocks"])
-    if moves.hits:
+    if moves.hits and not settings.get("forgotten"):  # who filled the blocks may be missing
         yield from _full(records, moves.hits, block_tokens)
     yield from _writes(records, len(starts), block_tokens)
     for step, block in evictions:

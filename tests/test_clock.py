@@ -95,6 +95,13 @@ def test_who_was_woken_before_the_rest_does_not_rest_and_rests_the_next_time() -
     assert clock.now() >= before + 0.01
 
 
+def test_waking_a_clock_that_never_rests_takes_no_memory() -> None:
+    clock = WallClock()
+    for _ in range(100):
+        clock.wake()
+    assert clock._bell.qsize() == 1
+
+
 def test_virtual_time_cannot_be_woken() -> None:
     clock = VirtualClock()
     clock.wake()

@@ -187,6 +187,53 @@ def test_a_reader_who_has_seen_enough_gets_no_error(arguments):
     assert process.returncode == 141
 
 
+def test_a_model_goes_on_after_a_text_and_the_same_call_gives_the_same(capsys):
+    options = ["It is a truth", "--max-tokens", "12", "--seed", "3"]
+    texts = []
+    for more in ([], [], ["--temperature", "0"], ["--top-k", "1"], ["--stop", "e"]):
+        assert command_line.main(["generate", *options, *more]) == 0
+        texts.append(capsys.readouterr().out)
+    assert (
+        texts[0]
+        == texts[1]
+        == lab.generate(
+            "It is a truth", max_tokens=12, sampling=lab.Sampling(temperature=0.8, seed=3)
+        )
+        + "\n"
+    )
+    assert texts[2] == texts[3] != texts[0]
+    assert texts[4] == texts[0].partition("e")[0] + "\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["a", "--model", "nowhere"], "nowhere is neither a folder nor one of tiny"),
+        (["a", "--max-tokens", "9999"], "positions, and the model has 512"),
+        (["a", "--temperature", "-1"], "temperature must be at least 0, got -1"),
+        (["a", "--stop", ""], "a stop text must hold at least 1 character"),
+        ([""], "the prompt must hold at least 1 token, got 0"),
+    ],
+)
+def test_a_text_that_cannot_be_made_is_one_line_and_status_2(capsys, options, words):
+    assert command_line.main(["generate", *options]) == 2
+    output = capsys.readouterr()
+    assert words in output.err
+    assert len(output.err.splitlines()) == 1
+    assert output.out == ""
+
+
+def test_without_the_packages_of_the_live_engine_it_is_said_how_to_get_them():
+    command = [sys.executable, "-I", "-S", "-c"]
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import lab.__main__ as m; "
+    code += "sys.exit(m.main(['generate', 'It is']))"
+    result = subprocess.run([*command, code], capture_output=True, text=True, timeout=50)
+    assert result.returncode == 2
+    assert result.stderr == (
+        "lab: a live model needs torch, which is not installed: pip install -r requirements.txt\n"
+    )
+
+
 def test_all_exercises_are_listed_with_their_chapter(capsys):
     assert command_line.main(["exercises"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -256,3 +303,15 @@ def test_a_public_trace_runs(name, capsys):
         pytest.skip(f"the public trace {name} is not here")
     assert command_line.main(["simulate", str(PUBLIC / name), "--limit", "2000"]) == 0
     assert "running" in capsys.readouterr().out
+
+
+def test_calibrate_says_how_to_use_what_it_found(capsys) -> None:
+    assert command_line.main(["calibrate", "--seconds", "0.2", "--seats", "3"]) == 0
+    said = capsys.readouterr().out
+    assert "a prefill token" in said
+    *_, last = said.splitlines()
+    command, costs = last.split(" --affine ")
+    assert command == "python -m lab simulate TRACE --seats 3"
+    assert len([float(cost) for cost in costs.split()]) == 4
+    assert command_line.main(["calibrate", "--seconds", "0"]) == 2
+    assert "seconds must be above 0, got 0" in capsys.readouterr().err

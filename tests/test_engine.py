@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -26,7 +27,7 @@ from hypothesis import strategies as st
 from lab.clock import VirtualClock, WallClock
 from lab.engine import Engine, Stuck
 from lab.executors.cost_model import CostModel
-from lab.plan import Executor, StepOutcome, StepPlan
+from lab.plan import Event, Executor, StepOutcome, StepPlan
 from lab.policy import Continuous, Policy, Static
 from lab.request import Request, Time
 from lab.scheduler import Refused, Scheduler
@@ -472,6 +473,45 @@ def test_a_batch_that_can_never_be_full_is_stuck_once_the_engine_is_closed() -> 
     engine.close()
     with pytest.raises(Stuck, match=r"1 requests wait \(A\)"):
         engine.serve()
+
+
+def test_to_close_and_cancel_ends_everybody_in_every_state() -> None:
+    engine = engine_of(Continuous(seats=2), Scripted(), repeats=False)
+    for name in ("A", "B", "C"):
+        engine.add(ask(name, 2, 100, n=1 + (name == "B")))
+    engine.step()
+    engine.close(cancel=True)
+    trace = engine.serve()
+    assert {record.status for record in trace.requests} == {"cancelled"}
+    assert [record.output_tokens for record in trace.requests] == [1, 0, 0, 1]
+    assert_at_rest(engine.scheduler)
+
+
+def test_what_is_asked_of_an_engine_that_has_ended_waits_for_the_next_time() -> None:
+    engine = engine_of(Continuous())
+    engine.close()
+    engine.serve()
+    engine.add(ask("A", 1, 1))
+    assert engine.serve()["A"].status == "finished"
+
+
+class Hearing(Engine):
+    """An engine that keeps what it hears."""
+
+    def hear(self, outcome: StepOutcome | None, events: Iterable[Event]) -> None:
+        kinds = [(event.request_id, event.kind) for event in events]
+        self.heard = [*getattr(self, "heard", []), (outcome and outcome.ends, kinds)]
+        assert all(self.trace[who].status == kind for who, kind in kinds if kind != "left")
+
+
+def test_what_the_trace_is_told_can_be_heard_after_it() -> None:
+    trace = Trace("step", {}, starts=[], ends=[])
+    engine = Hearing(Scheduler(Continuous(seats=1)), CostModel.equal_steps(), VirtualClock(), trace)
+    engine.run([ask("A", 1, 1), ask("B", 1, 9, cancel_at=1)])
+    assert engine.heard == [
+        ((1,), [("A", "finished"), ("A", "left")]),
+        (None, [("B", "cancelled")]),
+    ]
 
 
 def test_ids_of_the_past_are_remembered_in_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import Counter
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -148,6 +147,7 @@ def test_who_cannot_be_computed_is_refused_with_the_reason_and_harms_nobody() ->
         "token": (ask("token", [1, 99], 2), "token 99 is none of the model's 23"),
         "long": (ask("long", range(20), 90), "may need 109 positions, and the model has 96"),
         "stop": (ask("stop", [1], 2, stop=("x",)), "stop texts need a tokenizer"),
+        "empty": (ask("empty", [1], 2, stop=("",)), "stop texts need a tokenizer"),
     }
     good = ask("good", range(7), 5)
     policy = lab.Continuous(seats=4, blocks=40, block_tokens=4)
@@ -188,12 +188,7 @@ def test_log_probabilities_are_kept_and_name_the_chosen_token() -> None:
 
 
 def test_threads_may_ask_and_cancel_while_it_runs() -> None:
-    heard: Counter[str] = Counter()
-    engine = live_engine(
-        MODEL,
-        lab.Continuous(seats=3, blocks=30, block_tokens=4),
-        listener=lambda who, tokens: heard.update({who: len(tokens)}),
-    )
+    engine = live_engine(MODEL, lab.Continuous(seats=3, blocks=30, block_tokens=4))
     server = threading.Thread(target=engine.serve)
     server.start()
     requests = [ask(f"r{i}", range(i + 1), 6) for i in range(8)]
@@ -216,7 +211,6 @@ def test_threads_may_ask_and_cancel_while_it_runs() -> None:
     assert engine.trace["long"].status == "cancelled"
     for request in requests:
         assert found[request.id] == alone(request.prompt, 6)
-        assert heard[request.id] == 6
     assert engine.scheduler.pool.free == 30
 
 

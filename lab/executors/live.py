@@ -5,7 +5,7 @@ The executor keeps what the scheduler never sees: token ids, block tables, K and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -16,13 +16,10 @@ from lab.model.decoder import Decoder
 from lab.model.flat_batch import FlatBatch, Span
 from lab.model.kv_tensors import KVTensors
 from lab.model.sampling import Choosing, Logprobs, choose
-from lab.model.tokenizer import Tokenizer
+from lab.model.tokenizer import TextStream, Tokenizer
 from lab.plan import Chunk, StepOutcome, StepPlan
 from lab.policy import Policy
 from lab.request import Request, Time
-
-Listener = Callable[[str, tuple[int, ...]], object]
-"""Hears of every delivery: whose it is, and the new tokens."""
 
 
 @dataclass(slots=True)
@@ -36,6 +33,18 @@ class Answer:
     table: list[int] = field(default_factory=list)
     saved: Tensor | None = None
     """Its K and V while they are in host memory."""
+    text: TextStream | None = None
+    """Its tokens as text, where a reader or a stop text needs it."""
+    piece: str = ""
+    """What the last step that brought a token has added to the text."""
+
+    def say(self, token: int) -> bool:
+        """Add a token to the text; one that ends the answer is none of it. Returns whether the
+        text is over with it, because of a stop text."""
+        if self.text is None:
+            return False
+        self.piece = "" if self.request.ends_with(token) else self.text.push(token)
+        return self.text.is_stopped
 
     def ids(self, start: int, stop: int) -> list[int]:
         """The tokens at positions `[start, stop)`."""
@@ -63,7 +72,7 @@ class LiveExecutor:
     """Computes plans with a decoder. Its K and V are allocated once, for all blocks of the pool.
 
     `answers` holds everybody who was taken in and is not yet told to have ended. With a
-    `tokenizer`, stop strings end answers.
+    `tokenizer`, there are texts, and stop texts end answers.
     """
 
     def __init__(
@@ -73,7 +82,6 @@ class LiveExecutor:
         clock: Clock,
         *,
         tokenizer: Tokenizer | None = None,
-        listener: Listener | None = None,
     ) -> None:
         """`policy` must have blocks: ValueError without."""
         if policy.blocks is None:
@@ -81,8 +89,7 @@ class LiveExecutor:
                 "a live model keeps K and V in blocks: give the policy blocks, got None"
             )
         where = decoder.weights.embed_VD.device
-        self.decoder, self.clock = decoder, clock
-        self.tokenizer, self.listener = tokenizer, listener
+        self.decoder, self.clock, self.tokenizer = decoder, clock, tokenizer
         self.kv = KVTensors(
             decoder.config, policy.blocks, policy.block_tokens, decoder.dtype, where
         )
@@ -101,13 +108,19 @@ class LiveExecutor:
                 return f"{name}: token {token!r} is none of the model's {config.vocab}"
         if request.stop and self.tokenizer is None:
             return f"{name}: stop texts need a tokenizer, and there is none"
+        if "" in request.stop:
+            return f"{name}: a stop text must hold at least 1 character, got ''"
         return ""
 
-    def take(self, request: Request) -> None:
-        """Remember what was asked, until a plan says that it has ended."""
+    def take(self, request: Request, *, text: bool = False) -> None:
+        """Remember what was asked, until a plan says that it has ended; with `text`, somebody
+        reads it."""
+        tokenizer = self.tokenizer if text or request.stop else None
         for answer in request.answers:
             self.answers[answer.id] = Answer(
-                answer, [token for token in request.prompt if isinstance(token, int)]
+                answer,
+                [token for token in request.prompt if isinstance(token, int)],
+                text=tokenizer.stream(request.stop) if tokenizer else None,
             )
 
     def run(self, plan: StepPlan, now: Time, until: Time | None) -> StepOutcome:
@@ -129,15 +142,11 @@ class LiveExecutor:
         brings = [chunk for chunk in plan.written if chunk.samples]
         rows = [row_of[chunk.fork_of or chunk.request_id] for chunk in brings]
         tokens, failures = self._choose([chunk.request_id for chunk in brings], logits_RV[rows])
-        stops = self._stopped(tokens)
-        outcome = StepOutcome(
+        stops = {who: "stop" for who, token in tokens.items() if self.answers[who].say(token)}
+        return StepOutcome(
             (self.clock.now(),), {who: (token,) for who, token in tokens.items()},
             failures=failures, stops=stops,
         )  # fmt: skip
-        if self.listener:
-            for who, token in tokens.items():
-                self.listener(who, (token,))
-        return outcome
 
     def _move(self, plan: StepPlan) -> None:
         for who in plan.ended:
@@ -179,17 +188,3 @@ class LiveExecutor:
             answer.output.append(token)
             answer.logprobs.append(logprobs)
         return {who[row]: token for row, token in zip(good, tokens, strict=True)}, failures
-
-    def _stopped(self, tokens: Iterable[str]) -> dict[str, str]:
-        """Whose text holds one of its stop texts now."""
-        return {
-            who: "stop"
-            for who in tokens
-            if (answer := self.answers[who]).request.stop
-            and any(stop in self.text(answer) for stop in answer.request.stop)
-        }
-
-    def text(self, answer: Answer) -> str:
-        """The whole text of an answer so far."""
-        assert self.tokenizer is not None, "stop texts were refused without a tokenizer"
-        return self.tokenizer.decode(answer.output)

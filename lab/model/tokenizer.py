@@ -14,6 +14,8 @@ from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 HALF = "\ufffd"  # what bytes that are no character, or not yet one, are decoded to
+_MOST_HALVES = 6  # that may yet become a character: 3 bytes of it, and 3 more if they follow one
+_MOST_TOKENS = 48  # that are decoded again for each new one
 
 
 class Tokenizer:
@@ -55,9 +57,9 @@ class Tokenizer:
         """The text of `ids`; special tokens are shown only with `special`."""
         return str(self._inner.decode(list(ids), skip_special_tokens=not special))
 
-    def stream(self) -> TextStream:
-        """Text token by token, for one answer."""
-        return TextStream(self)
+    def stream(self, stop: Iterable[str] = ()) -> TextStream:
+        """Text token by token, for one answer, up to the first of the texts in `stop`."""
+        return StoppedText(self, tuple(stop)) if stop else TextStream(self)
 
     def chat(self, messages: Iterable[Mapping[str, Any]], *, answer: bool = True) -> str:
         """The prompt that the model's chat template makes of `messages` (role and content each);
@@ -92,34 +94,92 @@ class Tokenizer:
 class TextStream:
     """Turns tokens into text as they come. The pieces together are the whole text.
 
-    A token may end inside a character; its text is held back until the rest has come.
+    A token may end inside a character; what may be half of one is held back until the rest has
+    come. The work for a token does not grow with the answer.
     """
+
+    is_stopped = False
+    """Whether a stop text was found. Nothing follows it."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._before: list[int] = []
-        """The tokens of the last piece: how a token is written may depend on them."""
-        self._held: list[int] = []
+        self._window: list[int] = []
+        """The last tokens: how a token is written may depend on those before it."""
+        self._whole = 0  # of them end with a whole character
+        self._text = ""  # of the window
+        self._shown = 0  # characters of it that were given out
 
     def push(self, token: int) -> str:
         """The text that is certain now: what the token adds, or nothing yet."""
-        self._held.append(token)
-        added = self._added()
-        if not added or added.endswith(HALF):
-            return ""
-        self._before, self._held = self._held, []
-        return added
+        text = self._tokenizer.decode([*self._window, token])
+        if text and text == self._text and not self._tokenizer.decode([token]):
+            return ""  # a special token, which is no text
+        self._window.append(token)
+        halves = min(len(text) - len(text.rstrip(HALF)), _MOST_HALVES)
+        piece = text[self._shown : len(text) - halves]
+        if piece and not halves:
+            self._look_from(self._whole, 0)
+            self._whole = len(self._window)
+        elif len(self._window) > _MOST_TOKENS:
+            self._look_from(_MOST_TOKENS // 2, halves)
+            self._whole = max(0, self._whole - _MOST_TOKENS // 2)
+        else:
+            self._text, self._shown = text, max(self._shown, len(text) - halves)
+        return piece
 
     def flush(self) -> str:
         """What is still held back, at the end of the answer."""
-        added = self._added()
-        self._before, self._held = [], []
-        return added
+        piece = self._text[self._shown :]
+        self._shown = len(self._text)
+        return piece
 
-    def _added(self) -> str:
-        """What the held tokens add to the text of those before."""
-        shown = self._tokenizer.decode(self._before)
-        return self._tokenizer.decode([*self._before, *self._held])[len(shown) :]
+    def _look_from(self, start: int, halves: int) -> None:
+        """Forget the tokens before `start`; the last `halves` characters are not given out yet."""
+        del self._window[:start]
+        self._text = self._tokenizer.decode(self._window)
+        self._shown = len(self._text) - halves
+
+
+class StoppedText(TextStream):
+    """A text that ends before the first stop text in it: the one that is complete first, and of
+    those complete with one character the longest. So it does not depend on how the text is cut
+    into tokens.
+
+    What may be the beginning of a stop text is held back too. Nothing that was given out can be
+    part of one, so only what is held back is searched.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, stop: tuple[str, ...]) -> None:
+        """Raises ValueError for a stop text without a character."""
+        if "" in stop:
+            raise ValueError("a stop text must hold at least 1 character, got ''")
+        super().__init__(tokenizer)
+        self._stop = stop
+        self._beginnings = tuple({text[:n] for text in stop for n in range(1, len(text))})
+        self._held = ""
+
+    def push(self, token: int) -> str:
+        return self._before_a_stop(super().push(token))
+
+    def flush(self) -> str:
+        piece = self._before_a_stop(super().flush())
+        rest, self._held = self._held, ""
+        return piece + rest
+
+    def _before_a_stop(self, added: str) -> str:
+        """What is certain of the text when `added` has come."""
+        if self.is_stopped or not added:
+            return ""
+        text = self._held + added
+        found = [(at + len(stop), at) for stop in self._stop if (at := text.find(stop)) >= 0]
+        if found:
+            self.is_stopped, self._held = True, ""
+            return text[: min(found)[1]]
+        certain = len(text)
+        if text.endswith(self._beginnings):
+            certain -= max(len(start) for start in self._beginnings if text.endswith(start))
+        self._held = text[certain:]
+        return text[:certain]
 
 
 def _sandbox() -> ImmutableSandboxedEnvironment:
