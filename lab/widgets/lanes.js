@@ -23,7 +23,9 @@ export function layout(scene, width, end) {
   const widest = Math.max(...scene.frames.map((frame) => frame.label.length), 2) * 8 + 8;
   const smallest = Math.min(...gaps, end);
   const steps = times.every(Number.isInteger) && smallest === Math.max(...gaps, smallest);
-  const scale = Math.max((width - left - 40) / end, (steps ? Math.min(widest, 30) : 3) / smallest);
+  // a step keeps its width; of measured times the shortest may be too short to be seen
+  const needed = steps ? Math.min(widest, 30) / smallest : Math.min(3 / smallest, (30 * times.length) / end);
+  const scale = Math.max((width - left - 40) / end, needed);
   const tops = new Map();
   let height = 26;
   for (const name of scene.lanes) {

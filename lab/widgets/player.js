@@ -46,6 +46,13 @@ function part(scene, colour, grips) {
   return { title, stage, drawn, words, box: element("div", {}, title, conditions, stage) };
 }
 
+/** When a step is, as its caption says it: ", 180 ms", ", end"; nothing where steps are counted. */
+export function clockAt(scenes, at) {
+  if (scenes[0].unit === "step") return "";
+  const label = scenes.map((scene) => scene.frames.find((frame) => frame.at === at)?.label).find(Boolean);
+  return /^\d/.test(label) ? `, ${label} ${scenes[0].unit}` : `, ${label}`;
+}
+
 /**
  * Puts a player for scenes into an element. Returns `go(step)`, `show(scenes, ghosts)` for other
  * scenes of the same kinds, and `destroy()`. `onStep` hears of every step, `grips` are for `lanes`.
@@ -139,8 +146,7 @@ export function player(el, scenes, { step = 0, onStep = () => {}, grips } = {}) 
     count.textContent = `${step + 1} / ${last + 1}`;
   }
   /** The moment in words, where steps are not counted anyway. */
-  const clock = (at) => (scenes[0].unit === "step" ? ""
-    : `, ${scenes.map((scene) => scene.frames.find((frame) => frame.at === at)?.label).find(Boolean)} ${scenes[0].unit}`);
+  const clock = (at) => clockAt(scenes, at);
   function fit() {
     parts.forEach(({ stage, drawn }) => drawn.fit(stage.clientWidth || 600, end));
     update();

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { foundIn, frameAt, momentsOf, toldAt } from "../../lab/widgets/frames.js";
 import { brackets, ends, labelFor, layout, outlines, spread, whenOf, written } from "../../lab/widgets/lanes.js";
-import { coloursOf } from "../../lab/widgets/player.js";
+import { clockAt, coloursOf } from "../../lab/widgets/player.js";
 
 const frame = (at, label = String(at)) => ({ at, label, caption: "" });
 const mark = (who, lane, start, stop, role = "decode") => ({ id: `${who}${lane}${start}`, role, lane, start, stop, label: who, who });
@@ -119,4 +119,17 @@ test("who waits is written again only where the words before have ended", () => 
   const at = (start, label = "D E F", lane = "queue") => ({ id: `${lane}.${start}`, role: "queued", lane, start, label });
   const marks = [at(0), at(10), at(47), at(48), at(60), at(96, "E F"), at(5, "X", "other"), { ...at(100), role: "idle" }];
   assert.deepEqual([...written(marks, (time) => time)], ["queue.0", "queue.48", "queue.96", "other.5"]);
+});
+
+test("one measured time that is very short does not stretch a figure beyond its window", () => {
+  const life = { ...scene, frames: [0, 0.25, 3.2].map(frame) };
+  assert.equal(layout(life, 640, 128).width, 640);
+  const many = { ...scene, frames: Array.from({ length: 100 }, (_, i) => frame(i + (i % 2) / 3)) };
+  assert.ok(layout(many, 320, 100).width > 320, "many moments keep their room");
+});
+
+test("a time has its unit, and a word has none", () => {
+  const frames = [{ at: 0, label: "0.5" }, { at: 7, label: "end" }];
+  assert.deepEqual([0, 7].map((at) => clockAt([{ unit: "ms", frames }], at)), [", 0.5 ms", ", end"]);
+  assert.equal(clockAt([{ unit: "step", frames }], 0), "");
 });
