@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -234,7 +235,7 @@ def test_find_in_page_opens_what_is_folded(visit: Callable[..., Any]):
     words = " ".join(folded.evaluate("p => p.textContent").split()[:6])
     chapter = page.url
     page.goto("about:blank")
-    page.goto(f"{chapter}#:~:text={words.replace(' ', '%20')}")
+    page.goto(f"{chapter}#:~:text={quote(words, safe='')}")
     page.wait_for_function("document.querySelector('article details[open]')")
 
 

@@ -111,8 +111,8 @@ def test_python_in_the_page_answers_a_slider_exactly_as_the_kernel_does(there: A
 def test_a_page_without_python_keeps_its_figure_and_says_why(there: Any):
     there.page.evaluate("globalThis.tifPython = undefined")
     widget = there.page.locator("#figure-long-prompt .tif-what-if")
-    before = table_of(widget)
     widget.get_by_role("slider", name="token budget").focus()
+    before = table_of(widget)
     there.page.keyboard.press("ArrowRight")
     widget.get_by_text("The figure stays as it was: this page has no Python.").wait_for()
     assert table_of(widget) == before
@@ -132,7 +132,7 @@ def test_a_what_if_fits_a_telephone(visit: Callable[..., Any]):
 def test_every_widget_of_the_chapter_is_alive(there: Any):
     page = there.page
     views = page.locator('script[type="application/vnd.jupyter.widget-view+json"]').count()
-    assert views == 9
+    assert views == 11
     widgets = page.locator(".tif:not(.tif .tif)")
     widgets.nth(views - 1).wait_for()  # they are drawn one after the other
     assert widgets.count() == views
