@@ -25,6 +25,7 @@ site: $(READY)  ## build the book into _build/html
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/jupyter-book build . -q -W -n --keep-going
 	@echo "The site is in $(SITE): copy that folder to any web host"
 
+test: export OMP_NUM_THREADS ?= 1  # the tests are as many processes as a small machine has cores
 test: check  ## all checks: style, types, tests, every saved number of the chapters
 	@echo "Running the tests"
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -q
@@ -46,8 +47,10 @@ worked: $(READY)  ## write lab/worked_numbers.json from book/worked_numbers.yaml
 chapters: worked  ## run the chapters and save their outputs
 	@$(BIN)/python book/save_chapters.py chapters/*.ipynb
 
-bench: $(READY)  ## speed: the simulator beside peers, the built pages beside their limits
+bench: $(READY)  ## speed: simulator and live engine beside peers, the pages beside their limits
 	@$(BIN)/python benchmarks/simulator.py
+	@$(BIN)/python benchmarks/live_engine.py
+	@$(BIN)/python benchmarks/calibration.py
 	@$(BIN)/python -m benchmarks.page
 
 zip: site  ## the site as one file

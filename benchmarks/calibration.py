@@ -16,8 +16,6 @@ import sys
 from random import Random
 from time import process_time
 
-import torch
-
 import lab
 from lab.clock import WallClock
 from lab.model.folder import load
@@ -58,7 +56,6 @@ def main() -> None:
     options.add_argument("--processor", action="store_true", help="processor time (busy machine)")
     chosen = options.parse_args()
     seconds, clock = chosen.seconds, ProcessorClock if chosen.processor else WallClock
-    torch.set_num_threads(1)
     model = load("tiny")
     print(f"calibrating for {seconds:.0f} s ...", file=sys.stderr)
     fitted = lab.calibrate(model, seats=POLICY.seats, seconds=seconds, clock=clock)

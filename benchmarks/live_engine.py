@@ -102,7 +102,8 @@ def with_lab(folder: str) -> Served:
             lab.Request(id=str(number), prompt=tuple(one.prompt), max_tokens=one.tokens)
             for number, one in enumerate(asked)
         ]
-        trace = lab.serve(requests, lab.Continuous(seats=64, token_budget=512), model)
+        policy = lab.Continuous(seats=64, token_budget=512)
+        trace = lab.serve(requests, policy, model, threads=torch.get_num_threads())
         return [trace[request.id].output for request in requests]
 
     return serve

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import count
 from threading import Thread
 from typing import Any, Self, TextIO
+
+import torch
 
 from lab.clock import WallClock
 from lab.deliveries import Delivery, EngineDead, Mailbox, Stream
@@ -26,7 +28,19 @@ from lab.trace import Trace
 
 _MODERATE = Sampling(temperature=0.8)
 _BLOCK_TOKENS = 16
+_WIDE = 1024  # two threads that share a step of a few milliseconds mostly wait for each other
 _GOES_ON: tuple[None, str] = (None, "")
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """So many threads compute meanwhile."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class LiveEngine(Engine):
@@ -38,14 +52,16 @@ class LiveEngine(Engine):
 
     executor: LiveExecutor
 
-    def __init__(self, model: Model, scheduler: Scheduler, trace: Trace, clock: WallClock) -> None:
+    def __init__(
+        self, model: Model, scheduler: Scheduler, trace: Trace, clock: WallClock, threads: int
+    ) -> None:
         super().__init__(
             scheduler,
             LiveExecutor(model.decoder, scheduler.policy, clock, tokenizer=model.tokenizer),
             clock,
             trace,
         )
-        self.model = model
+        self.model, self.threads = model, threads
         self._mailboxes: dict[str, Mailbox] = {}  # of those who read, by answer
         self._readers_of_text: set[str] = set()  # by request, until it is taken in
         self._numbers = count(1)
@@ -150,10 +166,18 @@ class LiveEngine(Engine):
 
     # The thread
 
+    def run(
+        self, requests: Iterable[Request], progress: Callable[[int], object] | None = None
+    ) -> Trace:
+        """As in `Engine`, with the engine's threads."""
+        with _threads(self.threads):
+            return super().run(requests, progress)
+
     def serve(self) -> Trace:
         """As in `Engine`; if it ends with an error, whoever reads gets `EngineDead`."""
         try:
-            return super().serve()
+            with _threads(self.threads):
+                return super().serve()
         except BaseException as error:
             self._error = error
             for mailbox in {*self._mailboxes.values()}:
@@ -209,27 +233,33 @@ def live_engine(
     *,
     keep: int | None = 1000,
     clock: WallClock | None = None,
+    threads: int | None = None,
 ) -> LiveEngine:
     """A model, the scheduler and the wall clock put together; `policy` must have blocks.
 
     Of requests that have ended, the trace remembers the last `keep`, or twice as many; None: all.
+    On a CPU `threads` compute, unless told otherwise one for a model narrower than 1,024, whose
+    steps are too short to be shared, and else as many as torch has.
 
         with lab.live_engine("tiny", lab.Continuous(seats=8, blocks=256)) as engine:
             for delivery in engine.generate(engine.request("It is a truth")):
                 print(delivery.text, end="")
     """
     loaded = load(model) if isinstance(model, str) else model
+    if threads is None:
+        threads = 1 if loaded.config.hidden < _WIDE else torch.get_num_threads()
     settings = {
         "maker": "live",
         "model": loaded.name,
         "device": str(loaded.decoder.weights.embed_VD.device),
         "dtype": str(loaded.decoder.dtype).removeprefix("torch."),
+        "threads": threads,
         "policy": type(policy).__name__,
         **asdict(policy),
     }
     scheduler = Scheduler(policy, repeats=False, identity=Identity(model=loaded.name))
     trace = Trace("s", settings, starts=[], ends=[], keep=keep)
-    return LiveEngine(loaded, scheduler, trace, clock or WallClock())
+    return LiveEngine(loaded, scheduler, trace, clock or WallClock(), threads)
 
 
 def serve(
@@ -238,19 +268,20 @@ def serve(
     model: Model | str = "tiny",
     *,
     clock: WallClock | None = None,
+    threads: int | None = None,
 ) -> Trace:
     """Serve a workload with a real model, in real time: `lab.simulate` with a model for the cost.
 
     Token ids of the prompts must be the model's; a policy without blocks gets as many as the
     longest `seats` requests can ever need together. Times of the trace are seconds, of a `clock`
-    that starts with the run unless another one is given.
+    that starts with the run unless another one is given; for `threads` see `live_engine`.
     """
     requests = list(workload)
     if policy.blocks is None:
         size = policy.block_tokens
         longest = sorted(-(-request.max_computed // size) for request in requests)
         policy = replace(policy, blocks=max(1, sum(longest[-policy.seats :])))
-    return live_engine(model, policy, keep=None, clock=clock).run(requests)
+    return live_engine(model, policy, keep=None, clock=clock, threads=threads).run(requests)
 
 
 def generate(

@@ -88,6 +88,7 @@ CORE = set(sys.stdlib_module_names) | {"lab"}
 PACKAGES = {  # what a row needs beyond the standard library
     "model": {"torch", "safetensors", "tokenizers", "jinja2"},
     "executors/live": {"torch"},
+    "live": {"torch"},
     "widgets": {"anywidget", "traitlets"},
 }
 

@@ -250,3 +250,25 @@ def test_a_wrong_block_table_would_be_noticed(monkeypatch: Any) -> None:
     prompt = tuple(range(12))
     trace = lab.serve([ask("A", prompt, 12)], lab.Continuous(seats=1, block_tokens=4), MODEL)
     assert trace["A"].output != alone(prompt, 12)
+
+
+def test_a_narrow_model_computes_with_one_thread_and_leaves_the_others_as_they_were() -> None:
+    before, policy = torch.get_num_threads(), lab.Continuous(seats=1, block_tokens=4)
+    torch.set_num_threads(2)
+    try:
+        used: list[int] = []
+
+        def wrong(*_: Any) -> Any:
+            used.append(torch.get_num_threads())
+            raise KeyError("on purpose")
+
+        for threads in (None, 2):
+            engine = live_engine(MODEL, replace(policy, blocks=9), threads=threads)
+            engine.executor.run = wrong  # type: ignore[method-assign]
+            with pytest.raises(KeyError, match="on purpose"):
+                engine.run([ask("A", [1], 2)])
+            assert torch.get_num_threads() == 2
+        assert used == [1, 2]
+        assert lab.serve([ask("A", [1], 2)], policy, MODEL).settings["threads"] == 1
+    finally:
+        torch.set_num_threads(before)
