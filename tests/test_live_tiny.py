@@ -55,6 +55,7 @@ BEGINNINGS = (
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
+    """The oracle runs outside of the engine: on a busy machine two threads wait for each other."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
