@@ -34,10 +34,11 @@ ALLOWED = {
     # what a trace says: nothing here knows who made it
     "worked_numbers": set(),
     "recompute": {"worked_numbers"},
-    "ledgers": {"request", "plan", "record", "trace"},
+    "attention": set(),
+    "ledgers": {"request", "plan", "record", "trace", "attention"},
     "answers": {"ledgers"},
     "exercises": {"answers"},
-    "figures": {"request", "plan", "record", "trace", "ledgers"},
+    "figures": {"request", "plan", "record", "trace", "attention", "ledgers"},
     # who decides: nothing here knows who computes
     "kv_blocks": set(),
     "prefix": set(),
@@ -67,11 +68,12 @@ ALLOWED = {
     # what a reader may change: a run and its picture, from a few numbers
     "what_ifs": {
         *("request", "workload", "trace", "policy", "run", "executors", "ledgers", "figures"),
+        "attention",
     },
     # what is asked: every answer is computed by what stands above
     "questions": {
         *("request", "workload", "record", "trace", "ledgers", "answers", "exercises"),
-        *("policy", "executors", "run", "what_ifs"),
+        *("policy", "executors", "run", "what_ifs", "attention"),
     },
     # what moves and answers on a page
     "widgets": {"trace", "figures", "exercises", "questions"},
