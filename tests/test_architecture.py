@@ -53,6 +53,7 @@ ALLOWED = {
     # who computes: nothing here knows who decided
     "model": {"ledgers", "sampling"},
     "executors": {"request", "plan", "trace", "ledgers"},
+    "attention/live": {"model"},
     "executors/live": {"request", "plan", "policy", "clock", "model"},
     # the one loop, and its parts put together
     "engine": {"request", "plan", "trace", "clock", "scheduler"},
@@ -86,6 +87,7 @@ ALLOWED = {
 CORE = set(sys.stdlib_module_names) | {"lab"}
 PACKAGES = {  # what a row needs beyond the standard library
     "model": {"torch", "safetensors", "tokenizers", "jinja2"},
+    "attention/live": {"torch"},
     "executors/live": {"torch"},
     "widgets": {"anywidget", "traitlets"},
 }

@@ -1,4 +1,4 @@
-"""What a reader may change in chapters 0, 1 and 8: any values, and the sums and figures they make."""
+"""What a reader may change in chapters 0, 1 and 8: any values, and what they make."""
 
 from __future__ import annotations
 
