@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from lab.attention.online_softmax import MASKED, merge, of_block, online_softmax
 from lab.ledgers.attention_io import (
-    FORWARD_AND_BACKWARD,
+    BOTH_WAYS,
+    BOTH_WAYS_WORK,
     FORWARD_BY_BLOCK,
     bytes_moved,
     computed_pairs,
@@ -19,7 +20,7 @@ from lab.ledgers.attention_io import (
     largest_tile,
     written_out,
 )
-from lab.ledgers.compute import attention_pairs
+from lab.ledgers.compute import attention_macs, attention_pairs, flops
 
 
 class Memory:
@@ -252,8 +253,16 @@ def test_the_other_loop_order_would_not_fit_that_figure():
 
 def test_forward_alone_is_below_forward_and_backward():
     matrix = bytes_moved(written_out(1024, 1024, 64), heads=64 * 16) / 1e9
-    assert matrix < FORWARD_AND_BACKWARD.values["standard"]
-    assert printed(256) < FORWARD_AND_BACKWARD.values["FlashAttention"]
+    assert matrix < BOTH_WAYS.values["standard"]
+    assert printed(256) < BOTH_WAYS.values["FlashAttention"]
+
+
+def test_the_printed_work_fits_as_a_ratio_and_not_as_a_number():
+    standard, tiled = BOTH_WAYS_WORK.values.values()
+    products = (2 + 4, 2 + 5)  # forward and backward; the tiled way computes the scores twice
+    assert tiled / standard == pytest.approx(products[1] / products[0], abs=0.05)
+    pairs = attention_pairs(1024, causal=False)
+    assert flops(attention_macs(pairs, heads=64 * 16, head_dim=64)) / 1e9 > 4 * standard
 
 
 @pytest.mark.parametrize(

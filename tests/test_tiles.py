@@ -59,7 +59,7 @@ all lie ahead
 PAGED = """\
 Who reads which block?
 step 3 of: 2 requests, continuous batching, 2 seats, 12 blocks, equal steps; 2 tokens a block, \
-at most 2 blocks a program (derived)
+at most 2 blocks a program; m, n, d are maximum, numerator, denominator (derived)
 
 step       1        2        3        4
 A, part 1  block 0  block 1  m, n, d  output

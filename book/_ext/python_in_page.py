@@ -31,7 +31,7 @@ NEEDED = (
 )
 FETCHED = [name for name in NEEDED if not name.endswith(".mjs")]
 """What the worker can count while it comes; modules come by import."""
-BEYOND_PYTHON = {"executors/live.py", "live.py", "model", "widgets"}
+BEYOND_PYTHON = {"attention/live.py", "executors/live.py", "live.py", "model", "widgets"}
 """What of `lab` needs packages which the page has not."""
 
 log = logging.getLogger(__name__)

@@ -133,7 +133,8 @@ def _sum(before: Step | None, step: Step, name: str) -> str:
     if before is not None and before.kept.denominator:
         factor = "" if step.rescale == 1 else f" × {show(step.rescale)}"
         parts.insert(0, f"{said(getattr(before.kept, name))}{factor}")
-    return f"{' + '.join(parts)} = {said(getattr(step.kept, name))}"
+    kept = said(getattr(step.kept, name))
+    return kept if parts == [kept] else f"{' + '.join(parts)} = {kept}"
 
 
 # The tiles that a mask leaves
@@ -230,7 +231,8 @@ def paged_decode(
         "one after the other.",
         conditions=f"step {step + 1} of: {conditions(trace)}; "
         f"{counted(trace.settings['block_tokens'], 'token')} a block, at most "
-        f"{counted(blocks_a_program, 'block')} a program",
+        f"{counted(blocks_a_program, 'block')} a program"
+        f"{'; m, n, d are maximum, numerator, denominator' if split else ''}",
         tag="derived",
         unit="step",
         lanes=tuple(lanes.values()),
