@@ -59,16 +59,16 @@ all lie ahead
 PAGED = """\
 Who reads which block?
 step 3 of: 2 requests, continuous batching, 2 seats, 12 blocks, equal steps; 2 tokens a block, \
-at most 2 blocks a program; m, n, d are maximum, numerator, denominator (derived)
+at most 2 blocks a program (derived)
 
-step       1        2        3        4
-A, part 1  block 0  block 1  m, n, d  output
-A, part 2  block 2  block 4  m, n, d
-B          block 3  block 5  output
+step       1        2        3     4
+A, part 1  block 0  block 1  sums  out
+A, part 2  block 2  block 4  sums
+B          block 3  block 5  out
 
 1  A reads blocks 0 and 2; B reads block 3
 2  A reads blocks 1 and 4; B reads block 5
-3  parts 1 and 2 of A kept m, n, d; B has its output
+3  parts 1 and 2 of A kept maximum and sums; B has its output
 4  the 2 parts of A are merged into its output
 
 3 programs read 6 blocks, at most 2 one after the other."""
@@ -201,7 +201,7 @@ def test_in_any_run_each_table_is_read_once_and_split_requests_are_merged(
         assert read == [f"block {block}" for block in table]
         kept = [mark.label for mark in scene.marks if mark.who == who and mark.role == "kept"]
         parts = -(-len(table) // blocks_a_program)
-        assert sorted(kept) == ["m, n, d"] * (parts if parts > 1 else 0) + ["output"]
+        assert sorted(kept) == ["out"] + ["sums"] * (parts if parts > 1 else 0)
 
 
 def test_what_has_no_tiles_or_blocks_is_refused():

@@ -208,8 +208,8 @@ def paged_decode(
 
     A lane is a program: one part of one request's context, `blocks_a_program` blocks of its table.
     A `read` is labelled with the number of the block in the pool. Where a request has several
-    parts, each ends with the statistics that it `kept`, and in the last frame they are merged, in
-    the lane of the first part; a request of one part has its output at once.
+    parts, each ends with the statistics that it `kept` (labelled "sums"), and in the last frame
+    they are merged, in the lane of the first part; a request of one part has its output at once.
 
     ValueError for a trace without blocks or steps, and for a step in which nobody decodes.
     """
@@ -220,7 +220,7 @@ def paged_decode(
     marks = [mark for program, lane in lanes.items() for mark in _reads(program, lane, parts)]
     split = [who for who, count in parts.items() if count > 1]
     marks += [
-        Mark(f"{who}.output", "kept", f"{who}, part 1", longest + 1, longest + 2, "output", who)
+        Mark(f"{who}.output", "kept", f"{who}, part 1", longest + 1, longest + 2, "out", who)
         for who in split
     ]
     reads = sum(len(program.reads) for program in programs)
@@ -231,8 +231,7 @@ def paged_decode(
         "one after the other.",
         conditions=f"step {step + 1} of: {conditions(trace)}; "
         f"{counted(trace.settings['block_tokens'], 'token')} a block, at most "
-        f"{counted(blocks_a_program, 'block')} a program"
-        f"{'; m, n, d are maximum, numerator, denominator' if split else ''}",
+        f"{counted(blocks_a_program, 'block')} a program",
         tag="derived",
         unit="step",
         lanes=tuple(lanes.values()),
@@ -275,7 +274,7 @@ def _reads(program: Program, lane: str, parts: dict[str, int]) -> Iterator[Mark]
     for at, (place, block, _) in enumerate(program.reads):
         yield Mark(f"{who}.{place}", "read", lane, at, at + 1, f"block {block}", who)
     at = len(program.reads)
-    label = "m, n, d" if parts[who] > 1 else "output"
+    label = "sums" if parts[who] > 1 else "out"
     yield Mark(f"{lane}.end", "kept", lane, at, at + 1, label, who)
 
 
@@ -289,7 +288,7 @@ def _moments(programs: list[Program], parts: dict[str, int], longest: int) -> It
             if blocks:
                 told.append(f"{who} reads {_named('block', blocks)}")
             if done and count > 1:
-                told.append(f"{_named('part', done)} of {who} kept m, n, d")
+                told.append(f"{_named('part', done)} of {who} kept maximum and sums")
             elif done:
                 told.append(f"{who} has its output")
         yield Frame(at, str(at + 1), "; ".join(told))
