@@ -61,9 +61,9 @@ Who reads which block?
 step 3 of: 2 requests, continuous batching, 2 seats, 12 blocks, equal steps; 2 tokens a block, \
 at most 2 blocks a program (derived)
 
-step       1        2        3     4
-A, part 1  block 0  block 1  sums  out
-A, part 2  block 2  block 4  sums
+step       1        2        3    4
+A, part 1  block 0  block 1  sum  out
+A, part 2  block 2  block 4  sum
 B          block 3  block 5  out
 
 1  A reads blocks 0 and 2; B reads block 3
@@ -201,7 +201,7 @@ def test_in_any_run_each_table_is_read_once_and_split_requests_are_merged(
         assert read == [f"block {block}" for block in table]
         kept = [mark.label for mark in scene.marks if mark.who == who and mark.role == "kept"]
         parts = -(-len(table) // blocks_a_program)
-        assert sorted(kept) == ["out"] + ["sums"] * (parts if parts > 1 else 0)
+        assert sorted(kept) == ["out"] + ["sum"] * (parts if parts > 1 else 0)
 
 
 def test_what_has_no_tiles_or_blocks_is_refused():

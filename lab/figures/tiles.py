@@ -208,7 +208,7 @@ def paged_decode(
 
     A lane is a program: one part of one request's context, `blocks_a_program` blocks of its table.
     A `read` is labelled with the number of the block in the pool. Where a request has several
-    parts, each ends with the statistics that it `kept` (labelled "sums"), and in the last frame
+    parts, each ends with the statistics that it `kept` (labelled "sum"), and in the last frame
     they are merged, in the lane of the first part; a request of one part has its output at once.
 
     ValueError for a trace without blocks or steps, and for a step in which nobody decodes.
@@ -274,7 +274,7 @@ def _reads(program: Program, lane: str, parts: dict[str, int]) -> Iterator[Mark]
     for at, (place, block, _) in enumerate(program.reads):
         yield Mark(f"{who}.{place}", "read", lane, at, at + 1, f"block {block}", who)
     at = len(program.reads)
-    label = "sums" if parts[who] > 1 else "out"
+    label = "sum" if parts[who] > 1 else "out"
     yield Mark(f"{lane}.end", "kept", lane, at, at + 1, label, who)
 
 
