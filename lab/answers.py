@@ -43,7 +43,8 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A number in `unit`, right within `tolerance` of it, and the known wrong ones.
+    """A number in `unit` (empty for a pure number), right within `tolerance` of it, and the known
+    wrong ones.
 
     ValueError unless at least one wrong number is known, and each differs by more than the
     tolerance from the right one and from the others.
@@ -95,12 +96,13 @@ class Number:
         return "number"
 
     def asked(self) -> list[str]:
-        return [f"Answer in {' or '.join((self.unit, *(unit.name for unit in self.units)))}."]
+        names = [name for name in (self.unit, *(unit.name for unit in self.units)) if name]
+        return [f"Answer in {' or '.join(names)}." if names else "Answer with a number."]
 
     def key(self) -> list[str]:
         within = f", within {float(self.tolerance):.2g}" if self.tolerance else ""
         return [
-            f"{in_words(self.value)}, in {self.unit}{within}",
+            f"{in_words(self.value)}{f', in {self.unit}' if self.unit else ''}{within}",
             *(f"not {in_words(w.value)}, from {w.method}: {w.says}" for w in self.wrong),
         ]
 

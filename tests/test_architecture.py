@@ -35,10 +35,11 @@ ALLOWED = {
     # what a trace says: nothing here knows who made it
     "worked_numbers": set(),
     "recompute": {"worked_numbers"},
-    "ledgers": {"request", "plan", "record", "trace"},
+    "attention": set(),
+    "ledgers": {"request", "plan", "record", "trace", "attention"},
     "answers": {"ledgers"},
     "exercises": {"answers"},
-    "figures": {"request", "plan", "record", "trace", "ledgers"},
+    "figures": {"request", "plan", "record", "trace", "attention", "ledgers"},
     # who decides: nothing here knows who computes
     "kv_blocks": set(),
     "prefix": set(),
@@ -53,6 +54,7 @@ ALLOWED = {
     # who computes: nothing here knows who decided
     "model": {"ledgers", "sampling"},
     "executors": {"request", "plan", "trace", "ledgers"},
+    "attention/live": {"model"},
     "executors/live": {"request", "plan", "policy", "clock", "model"},
     "deliveries": {"plan", "model"},
     # the one loop, and its parts put together
@@ -69,11 +71,12 @@ ALLOWED = {
     # what a reader may change: a run and its picture, from a few numbers
     "what_ifs": {
         *("request", "workload", "trace", "policy", "run", "executors", "ledgers", "figures"),
+        "attention",
     },
     # what is asked: every answer is computed by what stands above
     "questions": {
         *("request", "workload", "record", "trace", "ledgers", "answers", "exercises"),
-        *("policy", "executors", "run", "what_ifs"),
+        *("policy", "executors", "run", "what_ifs", "attention"),
     },
     # what moves and answers on a page
     "widgets": {"trace", "figures", "exercises", "questions"},
@@ -87,6 +90,7 @@ ALLOWED = {
 CORE = set(sys.stdlib_module_names) | {"lab"}
 PACKAGES = {  # what a row needs beyond the standard library
     "model": {"torch", "safetensors", "tokenizers", "jinja2"},
+    "attention/live": {"torch"},
     "executors/live": {"torch"},
     "live": {"torch"},
     "widgets": {"anywidget", "traitlets"},

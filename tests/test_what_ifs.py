@@ -1,6 +1,8 @@
-"""What a reader may change in chapters 0 and 1: any values, and the sums and figures they make."""
+"""What a reader may change in chapters 0, 1 and 8: any values, and what they make."""
 
 from __future__ import annotations
+
+from fractions import Fraction
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 import lab
 from lab.figures.scene import Scene
 from lab.ledgers.definitions import DEFINITIONS
+from lab.what_ifs.attention import VALUES, WEIGHTS, merged_tiles
 from lab.what_ifs.one_request import (
     example_log,
     one_log_many_definitions,
@@ -15,6 +18,7 @@ from lab.what_ifs.one_request import (
     one_task,
 )
 from lab.what_ifs.reading import side_by_side
+from lab.worked_numbers import entry
 
 times = st.integers(1, 500)
 
@@ -71,3 +75,27 @@ def test_two_workers_take_as_long_as_the_ledger_says(second, third, coordination
     work = sum(m.stop - m.start for m in parallel.marks if m.role != "idle")
     assert work == job.work
     assert f"a tie where coordination takes {job.breakeven} ms" in parallel.finding
+
+
+@given(st.integers(1, 8), st.integers(2, 6), st.integers(1, 3), st.integers(0, 1))
+def test_tiles_are_merged_to_the_plain_mean_and_their_mean_is_told_apart(weight, keys, tile, order):
+    (scene,) = merged_tiles(weight, keys, tile, order)
+    weights, values = [weight, *WEIGHTS[1:keys]], VALUES[:keys]
+    whole = Fraction(sum(w * v for w, v in zip(weights, values, strict=True)), sum(weights))
+    last = scene.marks[-1]
+    assert (last.lane, last.label) == ("output", str(whole))
+    assert f"merged: {whole}." in scene.finding or f"{whole}, is the answer" in scene.finding
+    assert len(scene.frames) == -(-keys // tile)
+    lanes = [[mark for mark in scene.marks if mark.lane == lane] for lane in scene.lanes]
+    assert {len(lane) for lane in lanes} == {len(scene.frames)}
+    first = "1" if tile == 1 or keys == 1 else f"1–{min(tile, keys)}"
+    assert scene.marks[0 if order == 0 else len(scene.frames) - 1].label == first
+
+
+def test_the_chapters_tiles_are_those_of_the_ledger():
+    (scene,) = merged_tiles(4, 4, 2, 0)
+    found = entry("flash-wrong-average-of-blocks")
+    assert found.inputs["w"] == list(WEIGHTS[:4])
+    assert found.inputs["v"] == list(VALUES[:4])
+    wrong = found.wrong["equal_average"].value
+    assert f"the mean of those is {wrong}, and is wrong" in scene.finding

@@ -32,7 +32,8 @@ NEEDED = (
 FETCHED = [name for name in NEEDED if not name.endswith(".mjs")]
 """What the worker can count while it comes; modules come by import."""
 BEYOND_PYTHON = {
-    *("calibration.py", "deliveries.py", "executors/live.py", "live.py", "model", "widgets"),
+    *("attention/live.py", "calibration.py", "deliveries.py", "executors/live.py", "live.py"),
+    *("model", "widgets"),
 }
 """What of `lab` needs packages which the page has not."""
 

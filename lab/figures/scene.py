@@ -28,6 +28,10 @@ ROLES = {
     "idle": "{}.",
     "waiting": "{}.",
     "elsewhere": "{}@",
+    "read": "{}",
+    "partly": "{}",
+    "skipped": "{}",
+    "kept": "{}",
     "queued": "{}",
     "arrival": "{}>",
     "end": "{}x",
@@ -35,7 +39,9 @@ ROLES = {
 }
 """What a mark may mean, and how its label is written in the text form. A `span` is a bracket over
 an interval: it measures what stands in another lane and is nothing that happens itself. With
-`elsewhere` the request is out of the engine: retrieval, a tool, the network, a database works."""
+`elsewhere` the request is out of the engine: retrieval, a tool, the network, a database works.
+Inside attention, what comes from device memory is `read`, or `partly` where a mask hides some of
+it, or `skipped`; and what stays on the chip is `kept`: their labels say it."""
 
 _MEANINGS = {
     "prefill": "* prefill",

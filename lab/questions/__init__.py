@@ -6,7 +6,17 @@ from difflib import get_close_matches
 from typing import Any
 
 from lab.exercises import Exercise, variant
-from lab.questions import batching, computed, one_request, rates, reading, timetables, waiting
+from lab.questions import (
+    attention,
+    attention_cost,
+    batching,
+    computed,
+    one_request,
+    rates,
+    reading,
+    timetables,
+    waiting,
+)
 
 BANK: dict[int, tuple[Exercise, ...]] = {
     0: (reading.SIDE_BY_SIDE, reading.BREAK_EVEN),
@@ -41,6 +51,18 @@ BANK: dict[int, tuple[Exercise, ...]] = {
         timetables.WRONG_LINE,
         batching.ONE_GO,
         computed.COMPUTED_AGAIN,
+    ),
+    8: (
+        attention.WARM_UP,
+        attention.WHAT_TO_KEEP,
+        attention.MERGE_TWO,
+        attention.RESCALE_KEPT,
+        attention.STEP_TABLE,
+        attention.WRONG_LINE,
+        attention_cost.TILES_READ,
+        attention_cost.MATRIX_BYTES,
+        attention_cost.LONGER,
+        attention_cost.MEMORY_DOWN,
     ),
 }
 """The exercises of each chapter in the order in which it asks them, which gives their numbers."""

@@ -5,7 +5,7 @@ import { element, shape } from "./dom.js";
 const BOX = 34;
 const SPAN = 30; // the height of a lane that holds brackets only
 const GRIP = 18; // the width that a pointer needs
-const QUIET = ["idle", "waiting", "elsewhere", "queued", "shared"]; // what is no work of the engine for a request
+const QUIET = ["idle", "waiting", "elsewhere", "queued", "shared", "skipped"]; // what is no work of the engine for a request
 
 /** Past, now or future: what a mark is when the reader stands at a moment. */
 export const whenOf = (mark, at) => (mark.start > at ? "future" : mark.stop > at ? "now" : "past");
@@ -145,7 +145,7 @@ function paint(mark, wide, slim, labelled) {
   }
   const nodes = [shape("rect", { class: "box", width: Math.max(wide - 3, 3), height: BOX, rx: 4 })];
   const [label, fits] = labelFor(mark.role === "idle" ? "idle" : mark.label, wide - 3);
-  if (mark.role === "prefill" || mark.role === "recompute") {
+  if (["prefill", "recompute", "partly"].includes(mark.role)) {
     const start = fits ? label.length * 8 + 14 : 4;
     const beside = wide - 15 > start; // else the strokes are short, below the label
     const [from, tall] = beside ? [start, BOX] : [3, 7];
