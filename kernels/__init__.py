@@ -1,1 +1,9 @@
-"""Operations of the live engine, one file each: a torch body, a Triton kernel, and the choice."""
+"""Operations of the live engine, one file each: a torch body, a Triton kernel, and the choice.
+
+`kernels.reference` says in plain float64 what each of them means. `python -m kernels report` shows
+what the compiler makes of the Triton kernels, without a GPU.
+"""
+
+from kernels.rms_norm import rms_norm
+
+__all__ = ["rms_norm"]

@@ -1,0 +1,10 @@
+"""The Triton kernels, one file an operation. Nothing else in `kernels` imports triton."""
+
+from triton import knobs
+
+from kernels.triton.rms_norm import rms_norm_kernel
+
+INTERPRETED = bool(knobs.runtime.interpret)
+"""Whether TRITON_INTERPRET was set when the kernels were read: they then run on a CPU, slowly."""
+
+__all__ = ["INTERPRETED", "rms_norm_kernel"]
