@@ -4,6 +4,8 @@
 what the compiler makes of the Triton kernels, without a GPU.
 """
 
+from kernels.context import Context
+from kernels.paged_attention import paged_attention
 from kernels.rms_norm import rms_norm
 
-__all__ = ["rms_norm"]
+__all__ = ["Context", "paged_attention", "rms_norm"]

@@ -18,3 +18,33 @@ def rms_norm(x_TD: Tensor, weight_D: Tensor, eps: float) -> Tensor:
     for x_D in x_TD.double():
         rows.append(x_D / torch.sqrt((x_D * x_D).mean() + eps) * weight_D.double())
     return torch.stack(rows)
+
+
+def attention(
+    q_THE: Tensor,
+    k_LKE: Tensor,
+    v_LKE: Tensor,
+    *,
+    causal: bool = True,
+    scale: float | None = None,
+) -> Tensor:
+    """Attention of one sequence: T queries, the last of them at the last of L positions.
+
+    Query head h reads KV head h // (H / K). A causal query sees its own position and all before.
+    """
+    (T, H, E), (L, K, _) = q_THE.shape, k_LKE.shape
+    out_THE = torch.zeros(T, H, E, dtype=torch.float64)
+    for t in range(T):
+        sees = L - T + t + 1 if causal else L
+        for h in range(H):
+            k_LE, v_LE = k_LKE[:sees, h // (H // K)].double(), v_LKE[:sees, h // (H // K)].double()
+            scores_L = k_LE @ q_THE[t, h].double() * (E**-0.5 if scale is None else scale)
+            weights_L = torch.exp(scores_L - scores_L.max())
+            out_THE[t, h] = weights_L @ v_LE / weights_L.sum()
+    return out_THE
+
+
+def in_one_piece(cache_NB2KE: Tensor, table_N: list[int], length: int) -> tuple[Tensor, Tensor]:
+    """K and V of one sequence: its blocks one behind the other, up to its length."""
+    slots_L2KE = torch.cat([cache_NB2KE[block] for block in table_N])[:length]
+    return slots_L2KE[:, 0], slots_L2KE[:, 1]

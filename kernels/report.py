@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
 from kernels.choice import Launch
+from kernels.context import Context
+from kernels.paged_attention import launches as paged_attention
 from kernels.rms_norm import launch as rms_norm
 from kernels.triton.ahead_of_time import TARGETS, resources
 
@@ -32,11 +35,25 @@ class Row(NamedTuple):
 
 def cases() -> dict[tuple[str, str], Case]:
     """By kernel and size: those of Llama-3-8B where nothing else is said."""
-    return {
-        ("rms_norm", "D 4096"): lambda chip: rms_norm(
-            half(64, 4096), half(64, 4096), half(4096), 1e-6, None
-        ),
-    }
+    found: dict[tuple[str, str], Case] = {("rms_norm", "D 4096"): norm}
+    for width in (64, 128, 256):
+        for place, kernel in enumerate(("paged_attention", "combine")):
+            found[kernel, f"E {width}"] = partial(decodes, width, place)
+    return found
+
+
+def norm(chip: str) -> Launch:
+    """With the sum before it; the tiles are the same on every chip."""
+    x_TD = half(64, 4096)
+    return rms_norm(x_TD, x_TD, half(4096), 1e-6, x_TD)
+
+
+def decodes(width: int, place: int, chip: str) -> Launch:
+    """64 sequences of 4,096 positions, 32 query and 8 KV heads."""
+    cache_NB2KE = half(1000, 16, 2, 8, width)
+    context = Context.of([range(256)] * 64, [1] * 64, [4096] * 64, cache_NB2KE)
+    q_SHE = half(64, 32, width)
+    return paged_attention(q_SHE, q_SHE, cache_NB2KE, context, None, chip)[place]
 
 
 def half(*shape: int) -> Tensor:
