@@ -5,7 +5,8 @@ what the compiler makes of the Triton kernels, without a GPU.
 """
 
 from kernels.context import Context
+from kernels.flash_attention import flash_attention
 from kernels.paged_attention import paged_attention
 from kernels.rms_norm import rms_norm
 
-__all__ = ["Context", "paged_attention", "rms_norm"]
+__all__ = ["Context", "flash_attention", "paged_attention", "rms_norm"]

@@ -6,6 +6,7 @@ gathers blocks first, so it takes neighbours together that look at about equally
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -133,7 +134,9 @@ class Context:
         return mask_SQL.masked_fill_(hidden_SQL, float("-inf"))
 
 
-def check_attention(name: str, q_THE: Tensor, cache_NB2KE: Tensor, context: Context) -> None:
+def check_attention(
+    name: str, q_THE: Tensor, cache_NB2KE: Tensor, context: Context, out_THE: Tensor | None
+) -> None:
     """ValueError, with the shapes, if queries, cache and context do not fit each other."""
     q, cache = list(q_THE.shape), list(cache_NB2KE.shape)
     if len(q) != 3 or len(cache) != 5 or cache[2] != 2 or q[2] != cache[4] or q[1] % cache[3]:
@@ -155,6 +158,17 @@ def check_attention(name: str, q_THE: Tensor, cache_NB2KE: Tensor, context: Cont
             f"{name} needs the heads of a token in one piece and a contiguous cache, "
             f"got strides {q_THE.stride()} and {cache_NB2KE.stride()}"
         )
+
+    if out_THE is not None and (out_THE.shape != q_THE.shape or not out_THE.is_contiguous()):
+        raise ValueError(
+            f"{name} needs a contiguous out of the shape of q, {q}, got {list(out_THE.shape)}"
+        )
+
+
+def in_powers_of_2(scale: float | None, width: int) -> float:
+    """e^(scale x s) = 2^(result x s): the chip has powers of 2. `scale` is 1 / sqrt(width) if not
+    given."""
+    return (1 / math.sqrt(width) if scale is None else scale) * math.log2(math.e)
 
 
 def attention_in_torch(

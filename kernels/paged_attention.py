@@ -5,14 +5,13 @@ Meaning: `kernels.reference.attention`. Bytes and FLOPs: `lab.ledgers.kernels`.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from kernels.choice import Launch, chip, next_power_of_2, runs_triton
-from kernels.context import Context, attention_in_torch, check_attention
+from kernels.context import Context, attention_in_torch, check_attention, in_powers_of_2
 
 # S sequence, H query head, K KV head, E element of a head, N block, B slot of a block
 
@@ -30,16 +29,15 @@ class Tile(NamedTuple):
     """Splits of a query head that the second kernel joins at a time."""
 
 
-SMALL = Tile(split=16, keys=8, warps=1, stages=1, joined=4)  # so that short tests need many
-
 # By chip, and by the width of a head up to which it holds. On NVIDIA's chips the block numbers of a
 # tile must have come before its keys can be asked for: of 5 stages, 2 hold keys and values.
 TILES = {
     "sm_90": {64: Tile(512, 128, 4, 5), 128: Tile(512, 64, 4, 5), 256: Tile(512, 32, 4, 5)},
     "sm_80": {64: Tile(512, 64, 4, 5), 128: Tile(512, 32, 4, 5), 256: Tile(512, 16, 4, 5)},
     "gfx942": {64: Tile(512, 64, 4, 2), 128: Tile(512, 64, 4, 2), 256: Tile(512, 32, 4, 2)},
-    "interpreter": {64: SMALL, 128: SMALL, 256: SMALL},
 }
+SMALL = Tile(split=32, keys=16, warps=4, stages=1, joined=4)
+"""For float32, which is there to be compared with, and for the interpreter."""
 
 
 def paged_attention(
@@ -57,7 +55,7 @@ def paged_attention(
     Returns a tensor like q, or `out` where it is given.
     ValueError, with the shapes, for what does not fit, or if a sequence has not one query.
     """
-    check_attention("paged_attention", q_SHE, cache_NB2KE, context)
+    check_attention("paged_attention", q_SHE, cache_NB2KE, context, out)
     if any(queries != 1 for queries in context.queries):
         raise ValueError(
             f"paged_attention needs one query a sequence, got {list(context.queries)}: "
@@ -86,7 +84,8 @@ def launches(
     if not S:
         return []
     columns = max(16, next_power_of_2(E))
-    tile = TILES[on_chip][max(64, columns)]
+    is_small = on_chip == "interpreter" or q_SHE.dtype == torch.float32
+    tile = SMALL if is_small else TILES[on_chip][max(64, columns)]
     splits = -(-max(context.lengths) // tile.split)
     parts = out_SHE if splits == 1 else q_SHE.new_empty((S, H, splits, E), dtype=torch.float32)
     sums = None if splits == 1 else q_SHE.new_empty((S, H, splits), dtype=torch.float32)
@@ -96,7 +95,7 @@ def launches(
         grid=(S, K, splits),
         arguments=(
             *(parts, sums, q_SHE, cache_NB2KE, context.tables_SN, context.lengths_S),
-            *(_in_powers_of_2(scale, E), q_SHE.stride(0), context.tables_SN.stride(0)),
+            *(in_powers_of_2(scale, E), q_SHE.stride(0), context.tables_SN.stride(0)),
         ),
         constants={
             "KV_HEADS": K,
@@ -119,8 +118,3 @@ def launches(
         warps=4,
     )
     return [over_splits, joined]
-
-
-def _in_powers_of_2(scale: float | None, width: int) -> float:
-    """e^(scale x s) = 2^(result x s): the chip has powers of 2."""
-    return (1 / math.sqrt(width) if scale is None else scale) * math.log2(math.e)

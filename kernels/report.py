@@ -11,6 +11,7 @@ from torch import Tensor
 
 from kernels.choice import Launch
 from kernels.context import Context
+from kernels.flash_attention import launch as flash_attention
 from kernels.paged_attention import launches as paged_attention
 from kernels.rms_norm import launch as rms_norm
 from kernels.triton.ahead_of_time import TARGETS, resources
@@ -37,6 +38,9 @@ def cases() -> dict[tuple[str, str], Case]:
     """By kernel and size: those of Llama-3-8B where nothing else is said."""
     found: dict[tuple[str, str], Case] = {("rms_norm", "D 4096"): norm}
     for width in (64, 128, 256):
+        for causal in (True, False):
+            case = f"E {width} {'causal' if causal else 'full'}"
+            found["flash_attention", case] = partial(chunks, width, causal)
         for place, kernel in enumerate(("paged_attention", "combine")):
             found[kernel, f"E {width}"] = partial(decodes, width, place)
     return found
@@ -46,6 +50,14 @@ def norm(chip: str) -> Launch:
     """With the sum before it; the tiles are the same on every chip."""
     x_TD = half(64, 4096)
     return rms_norm(x_TD, x_TD, half(4096), 1e-6, x_TD)
+
+
+def chunks(width: int, causal: bool, chip: str) -> Launch:
+    """4 chunks of 2,048 queries behind 2,048 positions, 32 query and 8 KV heads."""
+    cache_NB2KE = half(1000, 16, 2, 8, width)
+    context = Context.of([range(256)] * 4, [2048] * 4, [4096] * 4, cache_NB2KE, causal=causal)
+    q_THE = half(4 * 2048, 32, width)
+    return flash_attention(q_THE, q_THE, cache_NB2KE, context, None, chip)
 
 
 def decodes(width: int, place: int, chip: str) -> Launch:

@@ -2,10 +2,17 @@
 
 from triton import knobs
 
+from kernels.triton.flash_attention import flash_attention_kernel
 from kernels.triton.paged_attention import combine_kernel, paged_attention_kernel
 from kernels.triton.rms_norm import rms_norm_kernel
 
 INTERPRETED = bool(knobs.runtime.interpret)
 """Whether TRITON_INTERPRET was set when the kernels were read: they then run on a CPU, slowly."""
 
-__all__ = ["INTERPRETED", "combine_kernel", "paged_attention_kernel", "rms_norm_kernel"]
+__all__ = [
+    "INTERPRETED",
+    "combine_kernel",
+    "flash_attention_kernel",
+    "paged_attention_kernel",
+    "rms_norm_kernel",
+]

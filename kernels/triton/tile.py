@@ -5,9 +5,9 @@ import triton.language as tl
 
 
 @triton.jit
-def slots(table_ptr, position, length, BLOCK_TOKENS: tl.constexpr, SLOT: tl.constexpr):
-    """Where the slots of these positions begin in the cache; those past the length: block 0."""
-    block = tl.load(table_ptr + position // BLOCK_TOKENS, mask=position < length, other=0)
+def slots(table_ptr, position, stop, BLOCK_TOKENS: tl.constexpr, SLOT: tl.constexpr):
+    """Where the slots of these positions begin in the cache; those from `stop` on: block 0."""
+    block = tl.load(table_ptr + position // BLOCK_TOKENS, mask=position < stop, other=0)
     return (block.to(tl.int64) * BLOCK_TOKENS + position % BLOCK_TOKENS) * SLOT
 
 
