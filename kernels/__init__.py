@@ -8,5 +8,6 @@ from kernels.context import Context
 from kernels.flash_attention import flash_attention
 from kernels.paged_attention import paged_attention
 from kernels.rms_norm import rms_norm
+from kernels.rope_store import rope_store
 
-__all__ = ["Context", "flash_attention", "paged_attention", "rms_norm"]
+__all__ = ["Context", "flash_attention", "paged_attention", "rms_norm", "rope_store"]

@@ -20,6 +20,28 @@ def rms_norm(x_TD: Tensor, weight_D: Tensor, eps: float) -> Tensor:
     return torch.stack(rows)
 
 
+def rope_store(
+    qkv_THE: Tensor, turn_TP: Tensor, slots_T: Tensor, cache_NB2KE: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The queries turned, and the cache with keys (turned) and values (as they are) written.
+
+    The pair of elements 2 p and 2 p + 1 is the complex number x[2 p] + i x[2 p + 1].
+    """
+    K, block_tokens = cache_NB2KE.shape[3], cache_NB2KE.shape[1]
+    q_THE, k_TKE, v_TKE = (
+        x.clone() for x in qkv_THE.double().split([qkv_THE.shape[1] - 2 * K, K, K], 1)
+    )
+    cache_NB2KE = cache_NB2KE.double().clone()
+    for t, slot in enumerate(slots_T.tolist()):
+        block, place = divmod(slot, block_tokens)
+        for x_HE in (q_THE[t], k_TKE[t]):
+            pairs_HP = torch.view_as_complex(x_HE.unflatten(1, (-1, 2)))
+            pairs_HP.mul_(turn_TP[t].to(torch.complex128))
+        cache_NB2KE[block, place, 0] = k_TKE[t]
+        cache_NB2KE[block, place, 1] = v_TKE[t]
+    return q_THE, cache_NB2KE
+
+
 def attention(
     q_THE: Tensor,
     k_LKE: Tensor,

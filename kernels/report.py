@@ -14,6 +14,7 @@ from kernels.context import Context
 from kernels.flash_attention import launch as flash_attention
 from kernels.paged_attention import launches as paged_attention
 from kernels.rms_norm import launch as rms_norm
+from kernels.rope_store import launch as rope_store
 from kernels.triton.ahead_of_time import TARGETS, resources
 
 Case: TypeAlias = Callable[[str], Launch]
@@ -37,6 +38,7 @@ class Row(NamedTuple):
 def cases() -> dict[tuple[str, str], Case]:
     """By kernel and size: those of Llama-3-8B where nothing else is said."""
     found: dict[tuple[str, str], Case] = {("rms_norm", "D 4096"): norm}
+    found["rope_store", "E 128"] = rope
     for width in (64, 128, 256):
         for causal in (True, False):
             case = f"E {width} {'causal' if causal else 'full'}"
@@ -50,6 +52,13 @@ def norm(chip: str) -> Launch:
     """With the sum before it; the tiles are the same on every chip."""
     x_TD = half(64, 4096)
     return rms_norm(x_TD, x_TD, half(4096), 1e-6, x_TD)
+
+
+def rope(chip: str) -> Launch:
+    """64 tokens, 32 query and 8 KV heads of 128."""
+    turn_TP2 = torch.empty((64, 64, 2), dtype=torch.float32, device="meta")
+    slots_T = torch.empty(64, dtype=torch.int64, device="meta")
+    return rope_store(half(64, 48, 128), turn_TP2, slots_T, half(1000, 16, 2, 8, 128))
 
 
 def chunks(width: int, causal: bool, chip: str) -> Launch:

@@ -5,6 +5,7 @@ from triton import knobs
 from kernels.triton.flash_attention import flash_attention_kernel
 from kernels.triton.paged_attention import combine_kernel, paged_attention_kernel
 from kernels.triton.rms_norm import rms_norm_kernel
+from kernels.triton.rope_store import rope_store_kernel
 
 INTERPRETED = bool(knobs.runtime.interpret)
 """Whether TRITON_INTERPRET was set when the kernels were read: they then run on a CPU, slowly."""
@@ -15,4 +16,5 @@ __all__ = [
     "flash_attention_kernel",
     "paged_attention_kernel",
     "rms_norm_kernel",
+    "rope_store_kernel",
 ]
