@@ -99,6 +99,16 @@ class Context:
         )
 
     @cached_property
+    def is_decode(self) -> bool:
+        """Whether every sequence has exactly one query."""
+        return all(queries == 1 for queries in self.queries)
+
+    @cached_property
+    def num_queries(self) -> int:
+        """Of all sequences."""
+        return sum(self.queries)
+
+    @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Neighbours that torch computes together."""
         return tuple(self._groups())
@@ -144,10 +154,10 @@ def check_attention(
             f"{name} needs q [T, H, E] and a cache [N, B, 2, K, E], H a multiple of K, "
             f"got {q} and {cache}"
         )
-    if q[0] != sum(context.queries) or cache[1] != context.block_tokens:
+    if q[0] != context.num_queries or cache[1] != context.block_tokens:
         raise ValueError(
             f"{name} got {q[0]} queries and blocks of {cache[1]} tokens, and a context of "
-            f"{sum(context.queries)} queries and blocks of {context.block_tokens}"
+            f"{context.num_queries} queries and blocks of {context.block_tokens}"
         )
     if q[2] > WIDEST_HEAD:
         raise ValueError(f"{name} takes heads of up to {WIDEST_HEAD} elements, got {q[2]}")

@@ -56,7 +56,7 @@ def paged_attention(
     ValueError, with the shapes, for what does not fit, or if a sequence has not one query.
     """
     check_attention("paged_attention", q_SHE, cache_NB2KE, context, out)
-    if any(queries != 1 for queries in context.queries):
+    if not context.is_decode:
         raise ValueError(
             f"paged_attention needs one query a sequence, got {list(context.queries)}: "
             "flash_attention takes any number"
