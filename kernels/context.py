@@ -138,8 +138,10 @@ class Context:
         device = lengths_S.device
         sees_SQ1 = lengths_S[:, None, None].expand(-1, queries, 1)
         if self.causal:
-            sees_SQ1 = sees_SQ1 - torch.arange(queries - 1, -1, -1, device=device)[:, None]
-        hidden_SQL = torch.arange(blocks * self.block_tokens, device=device) >= sees_SQ1
+            later_Q = torch.arange(queries - 1, -1, -1, dtype=torch.int32, device=device)
+            sees_SQ1 = sees_SQ1 - later_Q[:, None]
+        positions_L = torch.arange(blocks * self.block_tokens, dtype=torch.int32, device=device)
+        hidden_SQL = positions_L >= sees_SQ1
         mask_SQL = torch.zeros(hidden_SQL.shape, dtype=self.dtype, device=device)
         return mask_SQL.masked_fill_(hidden_SQL, float("-inf"))
 
@@ -148,11 +150,11 @@ def check_attention(
     name: str, q_THE: Tensor, cache_NB2KE: Tensor, context: Context, out_THE: Tensor | None
 ) -> None:
     """ValueError, with the shapes, if queries, cache and context do not fit each other."""
-    q, cache = list(q_THE.shape), list(cache_NB2KE.shape)
+    q, cache = q_THE.shape, cache_NB2KE.shape
     if len(q) != 3 or len(cache) != 5 or cache[2] != 2 or q[2] != cache[4] or q[1] % cache[3]:
         raise ValueError(
             f"{name} needs q [T, H, E] and a cache [N, B, 2, K, E], H a multiple of K, "
-            f"got {q} and {cache}"
+            f"got {list(q)} and {list(cache)}"
         )
     if q[0] != context.num_queries or cache[1] != context.block_tokens:
         raise ValueError(
@@ -171,7 +173,7 @@ def check_attention(
 
     if out_THE is not None and (out_THE.shape != q_THE.shape or not out_THE.is_contiguous()):
         raise ValueError(
-            f"{name} needs a contiguous out of the shape of q, {q}, got {list(out_THE.shape)}"
+            f"{name} needs a contiguous out of the shape of q, {list(q)}, got {list(out_THE.shape)}"
         )
 
 

@@ -70,3 +70,52 @@ def in_one_piece(cache_NB2KE: Tensor, table_N: list[int], length: int) -> tuple[
     """K and V of one sequence: its blocks one behind the other, up to its length."""
     slots_L2KE = torch.cat([cache_NB2KE[block] for block in table_N])[:length]
     return slots_L2KE[:, 0], slots_L2KE[:, 1]
+
+
+def quantized_matmul(x_TD: Tensor, codes: Tensor, scale: Tensor) -> Tensor:
+    """x times the transposed weights, which are made again from their codes one by one."""
+    (_, D), F = x_TD.shape, len(codes)
+    weight_FD = torch.zeros(F, D, dtype=torch.float64)
+    for f in range(F):
+        for d in range(D):
+            if codes.dtype == torch.int8:
+                weight_FD[f, d] = float(codes[f, d]) * float(scale[f])
+            else:
+                group = D // scale.shape[1]
+                g, place = divmod(d, group)
+                is_high, j = divmod(place, group // 2)
+                byte = int(codes[f, g * group // 2 + j])
+                code = byte // 16 if is_high else byte % 16
+                weight_FD[f, d] = (code - 8) * float(scale[f, g])
+    return x_TD.double() @ weight_FD.T
+
+
+def rejection_sample(
+    drafts_K: list[int], draft_KV: Tensor, target_QV: Tensor, uniforms_Q: list[float]
+) -> tuple[int, int]:
+    """How many drafts of one sequence stand, and the token behind them."""
+    accepted = 0
+    for token, draft_V, target_V, uniform in zip(
+        drafts_K, draft_KV.double(), target_QV.double(), uniforms_Q, strict=False
+    ):
+        if not uniform * float(draft_V[token]) < float(target_V[token]):
+            break
+        accepted += 1
+    left_V = target_QV[accepted].double()
+    if accepted < len(drafts_K):
+        residual_V = (left_V - draft_KV[accepted].double()).clamp(min=0)
+        if residual_V.sum() > 0:
+            left_V = residual_V / residual_V.sum()
+    return accepted, first_above(left_V, uniforms_Q[-1])
+
+
+def first_above(weights_V: Tensor, uniform: float) -> int:
+    """The first token at which the running sum exceeds the uniform; the last possible one where
+    rounding leaves none."""
+    total, last = 0.0, 0
+    for token, weight in enumerate(weights_V.tolist()):
+        if weight > 0:
+            total, last = total + weight, token
+            if total > uniform:
+                return token
+    return last

@@ -13,6 +13,9 @@ from kernels.choice import Launch
 from kernels.context import Context
 from kernels.flash_attention import launch as flash_attention
 from kernels.paged_attention import launches as paged_attention
+from kernels.quantized_matmul import launch as quantized_matmul
+from kernels.rejection_sample import Verdict
+from kernels.rejection_sample import launch as rejection_sample
 from kernels.rms_norm import launch as rms_norm
 from kernels.rope_store import launch as rope_store
 from kernels.triton.ahead_of_time import TARGETS, resources
@@ -39,6 +42,10 @@ def cases() -> dict[tuple[str, str], Case]:
     """By kernel and size: those of Llama-3-8B where nothing else is said."""
     found: dict[tuple[str, str], Case] = {("rms_norm", "D 4096"): norm}
     found["rope_store", "E 128"] = rope
+    found["rejection_sample", "V 128256"] = drafts
+    for bits in (8, 4):
+        for tokens in (16, 512):
+            found["quantized_matmul", f"int{bits} T {tokens}"] = partial(product, bits, tokens)
     for width in (64, 128, 256):
         for causal in (True, False):
             case = f"E {width} {'causal' if causal else 'full'}"
@@ -59,6 +66,28 @@ def rope(chip: str) -> Launch:
     turn_TP2 = torch.empty((64, 64, 2), dtype=torch.float32, device="meta")
     slots_T = torch.empty(64, dtype=torch.int64, device="meta")
     return rope_store(half(64, 48, 128), turn_TP2, slots_T, half(1000, 16, 2, 8, 128))
+
+
+def product(bits: int, tokens: int, chip: str) -> Launch:
+    """D 4096, F 14336; with 4 bits, groups of 128."""
+    if bits == 8:
+        codes = torch.empty((14_336, 4096), dtype=torch.int8, device="meta")
+        scale = torch.empty(14_336, dtype=torch.float32, device="meta")
+    else:
+        codes = torch.empty((14_336, 2048), dtype=torch.uint8, device="meta")
+        scale = torch.empty((14_336, 32), dtype=torch.float32, device="meta")
+    return quantized_matmul(half(tokens, 4096), codes, scale, chip)
+
+
+def drafts(chip: str) -> Launch:
+    """8 sequences with 4 drafts each; the tiles are the same on every chip."""
+    ids = torch.empty((8, 4), dtype=torch.int64, device="meta")
+    draft, target, uniforms = (
+        torch.empty(shape, dtype=torch.float32, device="meta")
+        for shape in ((8, 4, 128_256), (8, 5, 128_256), (8, 5))
+    )
+    one = ids[:, 0]
+    return rejection_sample(Verdict(one, one), ids, one, draft, target, uniforms)
 
 
 def chunks(width: int, causal: bool, chip: str) -> Launch:

@@ -25,27 +25,31 @@ def rope_store(qkv_THE: Tensor, turn_TP: Tensor, slots_T: Tensor, cache_NB2KE: T
     is left in `qkv_THE` behind the queries is not to be read.
     ValueError for shapes that do not fit.
     """
-    qkv, cache = list(qkv_THE.shape), list(cache_NB2KE.shape)
+    _check(qkv_THE, turn_TP, slots_T, cache_NB2KE)
+    if not runs_triton(qkv_THE):
+        _in_torch(qkv_THE, turn_TP, slots_T, cache_NB2KE)
+    elif len(qkv_THE):
+        launch(qkv_THE, torch.view_as_real(turn_TP), slots_T, cache_NB2KE).start()
+
+
+def _check(qkv_THE: Tensor, turn_TP: Tensor, slots_T: Tensor, cache_NB2KE: Tensor) -> None:
+    qkv, cache = qkv_THE.shape, cache_NB2KE.shape
     if len(cache) != 5 or len(qkv) != 3 or qkv[2] != cache[4] or qkv[1] <= 2 * cache[3]:
         raise ValueError(
             "rope_store needs qkv [T, H + 2 K, E] and a cache [N, B, 2, K, E], "
-            f"got {qkv} and {cache}"
+            f"got {list(qkv)} and {list(cache)}"
         )
-    turn, slots = list(turn_TP.shape), list(slots_T.shape)
-    if turn != [qkv[0], qkv[2] // 2] or slots != [qkv[0]] or not turn_TP.is_complex():
+    turn, slots = turn_TP.shape, slots_T.shape
+    if turn != (qkv[0], qkv[2] // 2) or slots != qkv[:1] or not turn_TP.is_complex():
         raise ValueError(
             f"rope_store needs a complex turn [T, E / 2] and slots [T] for {qkv[0]} tokens of "
-            f"width {qkv[2]}, got {turn} in {turn_TP.dtype} and {slots}"
+            f"width {qkv[2]}, got {list(turn)} in {turn_TP.dtype} and {list(slots)}"
         )
     if not (qkv_THE.is_contiguous() and cache_NB2KE.is_contiguous()):
         raise ValueError(
             "rope_store needs a contiguous qkv and cache, "
             f"got strides {qkv_THE.stride()} and {cache_NB2KE.stride()}"
         )
-    if not runs_triton(qkv_THE):
-        _in_torch(qkv_THE, turn_TP, slots_T, cache_NB2KE)
-    elif len(qkv_THE):
-        launch(qkv_THE, torch.view_as_real(turn_TP), slots_T, cache_NB2KE).start()
 
 
 def _in_torch(qkv_THE: Tensor, turn_TP: Tensor, slots_T: Tensor, cache_NB2KE: Tensor) -> None:

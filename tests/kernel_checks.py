@@ -221,7 +221,9 @@ def _bytes(ptrs: Any, mask: Any) -> int:
     kind = ptrs.get_element_ty()
     if not kind.is_floating() and kind.primitive_bitwidth > 8:
         return 0
-    return len(set(ptrs.data[mask.data].ravel().tolist())) * (kind.primitive_bitwidth // 8)
+    return len(set(ptrs.data[mask.data.astype(bool)].ravel().tolist())) * (
+        kind.primitive_bitwidth // 8
+    )
 
 
 class Number:

@@ -154,6 +154,73 @@ def flash_attention_work(
     )
 
 
+def quantized_matmul_work(
+    tokens: int,
+    inputs: int,
+    outputs: int,
+    *,
+    bits: int,
+    group: int | None = None,
+    tile_tokens: int = 16,
+    tile_outputs: int = 64,
+    splits: int = 1,
+    element_bytes: int = 2,
+) -> KernelWork:
+    """Activations times a matrix of codes; `group` inputs share a scale, or a whole row does.
+
+        token_tiles  = ceil(tokens / tile_tokens), output_tiles = ceil(outputs / tile_outputs)
+        operations   = 2 x tokens x inputs x outputs
+        read         = token_tiles x outputs x inputs x bits / 8        the codes
+                       + token_tiles x outputs x scales of a row x 4    of 8 bits: once a split
+                       + output_tiles x tokens x inputs x bytes         the activations
+        written      = tokens x outputs x bytes, or with splits of the inputs
+                       splits x tokens x outputs x 4                    to be added by another pass
+
+    Products with scales are left out of the operations. 1 token, 4,096 x 14,336 in 4 bits with
+    groups of 128: 29,360,128 bytes of codes and 1,835,008 of scales, where 16 bits are 117,440,512.
+    ValueError below 1, or for a group that does not divide the inputs.
+    """
+    _at_least_1(tokens=tokens, inputs=inputs, outputs=outputs, bits=bits, splits=splits)
+    if group is not None and inputs % group:
+        raise ValueError(f"a group must divide the {inputs} inputs, got {group}")
+    token_tiles, output_tiles = -(-tokens // tile_tokens), -(-outputs // tile_outputs)
+    scales = splits if group is None else inputs // group
+    return KernelWork(
+        operations=flops(tokens * inputs * outputs),
+        bytes_read=token_tiles * outputs * (inputs * bits // 8 + scales * 4)
+        + output_tiles * tokens * inputs * element_bytes,
+        bytes_written=tokens * outputs * (element_bytes if splits == 1 else splits * 4),
+    )
+
+
+def rejection_sample_work(
+    counts: Sequence[int], accepted: Sequence[int], *, vocab: int
+) -> KernelWork:
+    """Drafts of each sequence, how many of them stood, and the draw behind them, in float32.
+
+        operations = drafts                                     uniform x draft
+                     + 4 x vocab for each sequence that rejects     difference and sum, twice
+                     + vocab for each other one                     the running sum
+        read       = (3 x drafts + sequences) x 4               two probabilities and a uniform each
+                     + 4 x vocab x 4 for each sequence that rejects
+                     + vocab x 4 for each other one
+
+    What is written are two integers a sequence, which are left out. One rejection in a vocabulary
+    of 128,256: 2,052,096 bytes of probabilities. ValueError if more are accepted than drafted.
+    """
+    _at_least_1(vocab=vocab)
+    for drafted, stood in zip(counts, accepted, strict=True):
+        if not 0 <= stood <= drafted:
+            raise ValueError(f"accepted must be in [0, {drafted}], got {stood}")
+    rejects = sum(stood < drafted for drafted, stood in zip(counts, accepted, strict=True))
+    entries = (4 * rejects + len(counts) - rejects) * vocab
+    return KernelWork(
+        operations=sum(counts) + entries,
+        bytes_read=(3 * sum(counts) + len(counts) + entries) * 4,
+        bytes_written=0,
+    )
+
+
 def _at_least_1(**counts: int) -> None:
     for name, count in counts.items():
         if count < 1:
