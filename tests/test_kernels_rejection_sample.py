@@ -155,7 +155,7 @@ def test_what_comes_out_is_distributed_as_the_target(body: str) -> None:
     ],
 )
 def test_a_slightly_wrong_kernel_is_found(old: str, new: str, tmp_path: Path) -> None:
-    given = drafted(8, 3, 5000)
+    given = drafted(8, 3, 8500)
     target_SQV, draft_SKV = given.target_SQV.clone(), given.draft_SKV.clone()
     target_SQV[:, :, 0] = draft_SKV[:, :, 0] = 0.0  # uniform 0 must not draw the first token,
     target_SQV[:, :, -1] = 0.0  # nor one just below 1 the last

@@ -18,7 +18,7 @@ from kernels import report
 from kernels.triton.ahead_of_time import TARGETS
 
 ROOT = Path(__file__).parents[1]
-MULTIPLIES: set[str] = set()
+MULTIPLY = {"flash_attention", "paged_attention", "quantized_matmul"}
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +43,17 @@ def test_nothing_spills(rows: list[dict[str, Any]]) -> None:
     assert [row for row in rows if row["spilled_bytes"]] == []
 
 
+def test_what_multiplies_matrices_does_so_in_matrix_units(rows: list[dict[str, Any]]) -> None:
+    unit = {"sm_80": "mma", "sm_90": "wgmma", "gfx942": "mfma"}
+    for row in rows:
+        wanted = unit[row["chip"]] if row["kernel"] in MULTIPLY else None
+        if (row["kernel"], row["chip"]) == ("paged_attention", "sm_90"):
+            wanted = "mma"  # 16 rows: wgmma needs 64
+        assert row["matrix_unit"] == wanted, row
+
+
 def test_shared_memory_fits_the_chip(rows: list[dict[str, Any]]) -> None:
+    """For sm_80 that of its smaller relatives, sm_86 and sm_89, where the same tiles are used."""
     room = {"sm_80": 99 * 1024, "sm_90": 227 * 1024, "gfx942": 64 * 1024}
     assert [row for row in rows if row["shared_bytes"] > room[row["chip"]]] == []
 
