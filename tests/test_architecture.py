@@ -89,7 +89,7 @@ ALLOWED = {
 }
 CORE = set(sys.stdlib_module_names) | {"lab"}
 PACKAGES = {  # what a row needs beyond the standard library
-    "model": {"torch", "safetensors", "tokenizers", "jinja2"},
+    "model": {"torch", "safetensors", "tokenizers", "jinja2", "kernels"},
     "attention/live": {"torch"},
     "executors/live": {"torch"},
     "live": {"torch"},

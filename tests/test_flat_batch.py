@@ -1,22 +1,15 @@
-"""A step as tensors: positions, slots, masks and groups of a batch that fits on a board."""
+"""A step as tensors: positions, slots and reads of a batch that fits on a board."""
 
 from __future__ import annotations
 
 import pytest
-import torch
 
 from lab.model.config import ModelConfig
-from lab.model.flat_batch import PADDED, FlatBatch, Span
+from lab.model.flat_batch import FlatBatch, Span
 from lab.model.kv_tensors import KVTensors
 
 CONFIG = ModelConfig(layers=1, hidden=4, ffn=4, heads=2, kv_heads=1, head_dim=2, vocab=5)
 KV = KVTensors(CONFIG, num_blocks=40, block_tokens=4)
-NOT = float("-inf")
-
-
-def seen(mask: torch.Tensor) -> list[str]:
-    """A mask as a picture: one line a query, # where it looks."""
-    return ["".join("#" if x == 0 else "." for x in row) for row in mask.flatten(0, -2).tolist()]
 
 
 def test_a_decode_a_chunk_and_a_draft_check_on_the_board() -> None:
@@ -27,45 +20,27 @@ def test_a_decode_a_chunk_and_a_draft_check_on_the_board() -> None:
     assert batch.positions_T.tolist() == [5, 2, 3, 4, 0, 1]
     assert batch.slots_T.tolist() == [3 * 4 + 1, 38, 39, 8, 20, 21]
     assert batch.asked_R.tolist() == [0, 4, 5]
-    assert [group.rows for group in batch.groups] == [slice(0, 1), slice(1, 4), slice(4, 6)]
-    assert [group.rows for group in batch.asked_groups] == [slice(0, 1), slice(1, 3)]
-    assert [seen(group.mask_SQL) for group in batch.groups] == [
-        ["######.."],
-        ["###.....", "####....", "#####..."],
-        ["#...", "##.."],
-    ]
-    assert [group.tables_SN.tolist() for group in batch.groups] == [[[7, 3]], [[9, 2]], [[5]]]
-
-
-def test_neighbours_of_one_kind_read_together() -> None:
-    spans = [Span(1, 13, (1, 2, 3, 4)), Span(1, 14, (5, 6, 7, 8, 9)), Span(1, 17, (3, 4, 5, 6, 7))]
-    (group,) = FlatBatch.of(spans, KV).groups
-    assert group.tables_SN.tolist() == [[1, 2, 3, 4, 0], [5, 6, 7, 8, 9], [3, 4, 5, 6, 7]]
-    assert seen(group.mask_SQL) == ["#" * n + "." * (20 - n) for n in (13, 14, 17)]
-
-
-def test_a_group_ends_where_padding_would_cost_too_much() -> None:
-    tables = {n: tuple(range(-(-n // 4))) for n in (4, 5, 100)}
-    spans = [Span(1, n, tables[n]) for n in (4, 4, 5, 100)]
-    batch = FlatBatch.of(spans, KV)
-    assert [group.rows for group in batch.groups] == [slice(0, 2), slice(2, 3), slice(3, 4)]
-    for group in batch.groups:
-        held = sum(-(-span.stop // 4) for span in spans[group.rows])
-        assert group.tables_SN.numel() <= PADDED * held
+    assert [read.rows for read in batch.reads] == [slice(0, 1), slice(1, 6)]
+    assert [read.rows for read in batch.asked_reads] == [slice(0, 1), slice(1, 3)]
+    decodes, chunks = (read.context for read in batch.reads)
+    assert (decodes.queries, decodes.lengths) == ((1,), (6,))
+    assert (chunks.queries, chunks.lengths) == ((3, 2), (5, 2))
+    assert [c.tables_SN.tolist() for c in (decodes, chunks)] == [[[7, 3]], [[9, 2], [5, 0]]]
 
 
 def test_the_last_layer_reads_tails_as_decodes() -> None:
     spans = [Span(1, 9, (0, 1, 2)), Span(6, 10, (3, 4, 5)), Span(9, 9, (6, 7, 8), asked=0)]
     batch = FlatBatch.of(spans, KV)
-    assert len(batch.groups) == 3
-    (group,) = batch.asked_groups
-    assert seen(group.mask_SQL) == ["#" * 9 + "...", "#" * 10 + ".."]
+    assert [read.context.is_decode for read in batch.reads] == [True, False]
+    (read,) = batch.asked_reads
+    assert read.rows == slice(0, 2)
+    assert (read.context.queries, read.context.lengths) == ((1, 1), (9, 10))
     assert batch.asked_R.tolist() == [0, 6]
 
 
 def test_a_step_may_ask_for_nothing() -> None:
     batch = FlatBatch.of([Span(3, 3, (0,), asked=0)], KV)
-    assert (batch.asked_R.tolist(), batch.asked_groups) == ([], ())
+    assert (batch.asked_R.tolist(), batch.asked_reads) == ([], ())
 
 
 @pytest.mark.parametrize(

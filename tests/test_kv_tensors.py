@@ -20,7 +20,7 @@ def filled(num_blocks: int = 5, block_tokens: int = 4) -> KVTensors:
     slots = num_blocks * block_tokens
     for layer in range(CONFIG.layers):
         numbers = torch.arange(slots * 24, dtype=torch.float32) + 10_000 * layer
-        kv.write(layer, torch.arange(slots), numbers.view(slots, 4, 6))
+        kv.layers[layer].view(-1).copy_(numbers)
     return kv
 
 
@@ -38,24 +38,16 @@ def test_keys_and_values_have_the_shape_of_blocks() -> None:
     assert not kv.k(1).any()
 
 
-def test_a_token_is_written_to_its_slot_and_nowhere_else() -> None:
+def test_a_layer_is_what_the_kernels_take() -> None:
     kv = KVTensors(CONFIG, 5, 4)
-    kv_THE = torch.randn(2, 4, 6)
-    kv.write(1, torch.tensor([13, 2]), kv_THE)
-    assert torch.equal(kv.k(1)[3, 1], kv_THE[0, :2])
-    assert torch.equal(kv.v(1)[3, 1], kv_THE[0, 2:])
-    assert torch.equal(kv.k(1)[0, 2], kv_THE[1, :2])
-    assert torch.count_nonzero(kv.k(1)) + torch.count_nonzero(kv.v(1)) == kv_THE.numel()
+    assert kv.layers[1].shape == (5, 4, 2, 2, 6)
+    assert kv.layers[1].is_contiguous()
+    kv.layers[1][3, 2, 0] = 1.0
+    kv.layers[1][3, 2, 1] = 2.0
+    assert torch.equal(kv.k(1)[3, 2], torch.ones(2, 6))
+    assert torch.equal(kv.v(1)[3, 2], 2 * torch.ones(2, 6))
     assert not kv.k(0).any()
     assert not kv.k(2).any()
-
-
-def test_tables_are_read_as_if_the_blocks_lay_in_one_piece() -> None:
-    kv = filled()
-    k, v = kv.read(2, torch.tensor([[4, 0], [1, 1]]))
-    assert k.shape == v.shape == (2, 8, 2, 6)
-    assert torch.equal(k[0], torch.cat((kv.k(2)[4], kv.k(2)[0])))
-    assert torch.equal(v[1], torch.cat((kv.v(2)[1], kv.v(2)[1])))
 
 
 def test_blocks_are_copied_in_every_layer_as_they_were_before() -> None:

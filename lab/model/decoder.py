@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from kernels import flash_attention, paged_attention, rms_norm, rope_store
 from lab.model.config import ModelConfig
-from lab.model.flat_batch import FlatBatch, Group, Span
+from lab.model.flat_batch import FlatBatch, Read, Span
 from lab.model.kv_tensors import KVTensors
 from lab.model.weights import LayerWeights, Weights
 
 # T token of the step, R row whose logits are asked for, D width of the model, F width of the MLP,
-# H query head, K KV head, G query heads of a KV head, E element of a head, P pair of elements,
-# S sequence of a group, Q its new tokens, L position that a group reads, V vocabulary
+# H query head, K KV head, E element of a head, P pair of elements, N block, B slot, V vocabulary
 
 
 class Decoder:
@@ -36,25 +36,25 @@ class Decoder:
     def forward(self, ids_T: Tensor, batch: FlatBatch, kv: KVTensors) -> Tensor:
         """Compute the tokens `ids_T` of `batch`, write their K and V, and return logits_RV: a row
         for each token that a span asks for, in order."""
-        turn_T1P = self._turn(batch.positions_T)
+        turn_TP = self._turn(batch.positions_T)
         x_TD = F.embedding(ids_T, self.weights.embed_VD)
-        *layers, last = self.weights.layers
-        for number, layer in enumerate(layers):
-            q_THE = self._queries(x_TD, turn_T1P, layer, number, batch, kv)
-            x_TD = self._finish(x_TD, q_THE, layer, number, batch.groups, kv)
-        q_THE = self._queries(x_TD, turn_T1P, last, len(layers), batch, kv)
+        *layers, last = zip(self.weights.layers, kv.layers, strict=True)
+        for weights, cache_NB2KE in layers:
+            q_THE = self._queries(x_TD, turn_TP, weights, batch.slots_T, cache_NB2KE)
+            x_TD = self._finish(x_TD, q_THE, weights, batch.reads, cache_NB2KE)
+        weights, cache_NB2KE = last
+        q_THE = self._queries(x_TD, turn_TP, weights, batch.slots_T, cache_NB2KE)
         x_RD, q_RHE = x_TD[batch.asked_R], q_THE[batch.asked_R]
-        x_RD = self._finish(x_RD, q_RHE, last, len(layers), batch.asked_groups, kv)
+        x_RD = self._finish(x_RD, q_RHE, weights, batch.asked_reads, cache_NB2KE)
         return F.linear(self._norm(x_RD, self.weights.norm_D), self.weights.head_VD)
 
     def _queries(
         self,
         x_TD: Tensor,
-        turn_T1P: Tensor,
+        turn_TP: Tensor,
         weights: LayerWeights,
-        number: int,
-        batch: FlatBatch,
-        kv: KVTensors,
+        slots_T: Tensor,
+        cache_NB2KE: Tensor,
     ) -> Tensor:
         """The queries of a layer; its keys and values go to their slots."""
         c = self.config
@@ -65,8 +65,7 @@ class Decoder:
         if weights.q_norm_E is not None and weights.k_norm_E is not None:
             q_THE.copy_(self._norm(q_THE, weights.q_norm_E))
             k_TKE.copy_(self._norm(k_TKE, weights.k_norm_E))
-        _turn_in_place(qkv_THE[:, : c.heads + c.kv_heads], turn_T1P)
-        kv.write(number, batch.slots_T, qkv_THE[:, c.heads :])
+        rope_store(qkv_THE, turn_TP, slots_T, cache_NB2KE)
         return q_THE
 
     def _finish(
@@ -74,15 +73,14 @@ class Decoder:
         x_TD: Tensor,
         q_THE: Tensor,
         weights: LayerWeights,
-        number: int,
-        groups: Sequence[Group],
-        kv: KVTensors,
+        reads: Sequence[Read],
+        cache_NB2KE: Tensor,
     ) -> Tensor:
         """The rest of a layer for these rows: attention and the MLP, each added to `x_TD`."""
-        a_THE = torch.empty_like(q_THE, memory_format=torch.contiguous_format)
-        for group in groups:
-            k_SLKE, v_SLKE = kv.read(number, group.tables_SN)
-            _attend(a_THE[group.rows], q_THE[group.rows], k_SLKE, v_SLKE, group.mask_SQL)
+        a_THE = q_THE.new_empty(q_THE.shape)
+        for rows, context in reads:
+            attention = paged_attention if context.is_decode else flash_attention
+            attention(q_THE[rows], cache_NB2KE, context, out=a_THE[rows])
         x_TD = x_TD.addmm_(a_THE.flatten(1), weights.output.T)
         if weights.output_bias is not None:
             x_TD += weights.output_bias
@@ -91,38 +89,13 @@ class Decoder:
         return x_TD.addmm_(F.silu(gate_TF, inplace=True).mul_(up_TF), weights.down.T)
 
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
-        return F.rms_norm(x, weight.shape, weight, self.config.norm_eps)
+        return rms_norm(x, weight, self.config.norm_eps)
 
     def _turn(self, positions_T: Tensor) -> Tensor:
         """What the pairs of a token are multiplied by: complex numbers of one magnitude."""
         angle_TP = positions_T[:, None].to(self._rates_P.dtype) * self._rates_P
         magnitude = torch.tensor(self.config.rope.magnitude, dtype=angle_TP.dtype)
-        return torch.polar(magnitude.to(angle_TP.device).expand_as(angle_TP), angle_TP)[:, None]
-
-
-def _turn_in_place(x_THE: Tensor, turn_T1P: Tensor) -> None:
-    """Rotary positions. A pair (a, b) is the complex number a + b i."""
-    exact = x_THE.to(turn_T1P.real.dtype)  # itself, but for 16-bit formats
-    torch.view_as_complex(exact.unflatten(-1, (-1, 2))).mul_(turn_T1P)
-    if exact is not x_THE:
-        x_THE.copy_(exact)
-
-
-def _attend(
-    out_THE: Tensor, q_THE: Tensor, k_SLKE: Tensor, v_SLKE: Tensor, mask_SQL: Tensor
-) -> None:
-    """Attention of the queries of a group. The G query heads of a KV head stand beside each other
-    as if they were G queries, so K and V are not repeated."""
-    (S, Q, _), K, G = mask_SQL.shape, k_SLKE.shape[2], q_THE.shape[1] // k_SLKE.shape[2]
-    q_SKGQE = q_THE.view(S, Q, K, G, -1).permute(0, 2, 3, 1, 4)
-    mask_S1GQL = mask_SQL[:, None, None]
-    a = F.scaled_dot_product_attention(
-        q_SKGQE.flatten(2, 3),
-        k_SLKE.transpose(1, 2),
-        v_SLKE.transpose(1, 2),
-        mask_S1GQL.expand(S, 1, G if Q > 1 else 1, Q, -1).flatten(2, 3),
-    )
-    out_THE.view(S, Q, K, G, -1).copy_(a.unflatten(2, (G, Q)).permute(0, 3, 1, 2, 4))
+        return torch.polar(magnitude.to(angle_TP.device).expand_as(angle_TP), angle_TP)
 
 
 def logits_alone(decoder: Decoder, ids: Sequence[int]) -> Tensor:

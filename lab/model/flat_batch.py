@@ -1,27 +1,23 @@
 """One step's tokens of all sequences in one row, and how their queries read the cache.
 
 Everything that the layers of a step share is made here once: positions, slots, block tables as
-tensors, masks. Neighbours with as many new tokens and about as long a past are read together, as a
-group: padded to the longest of them, in one call of attention. So a batch is fastest when its spans
-are sorted, which `sorted` does by itself; its answers do not depend on the order.
+tensors. Decodes read the cache by one kernel, chunks by another, so a batch is fastest when its
+spans are sorted; its answers do not depend on the order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
+from kernels import Context
 from lab.model.kv_tensors import KVTensors
 
-# T token of the step, S sequence of a group, N block of a table, Q new token of a sequence,
-# G query heads of a KV head, L position that a group reads, R row whose logits are asked for
-
-PADDED = 1.25  # a group reads at most so many times the blocks that its sequences have
+# T token of the step, R row whose logits are asked for
 
 
 class Span(NamedTuple):
@@ -56,15 +52,12 @@ class Span(NamedTuple):
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Sequences that read the cache together, each with as many queries."""
+class Read(NamedTuple):
+    """Neighbours that read the cache by one call of attention: all decodes, or all chunks."""
 
     rows: slice
-    """Where their queries lie, sequence by sequence."""
-    tables_SN: Tensor
-    mask_SQL: Tensor
-    """0 where a query may look, minus infinity where it may not."""
+    """Where their queries lie."""
+    context: Context
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +66,10 @@ class FlatBatch:
 
     positions_T: Tensor
     slots_T: Tensor
-    groups: tuple[Group, ...]
+    reads: tuple[Read, ...]
     asked_R: Tensor
     """The rows whose logits are wanted, in order."""
-    asked_groups: tuple[Group, ...]
+    asked_reads: tuple[Read, ...]
     """How those rows alone read the cache: the last layer goes on with no others."""
 
     @classmethod
@@ -102,9 +95,9 @@ class FlatBatch:
         return cls(
             positions_T=kv.index(positions),
             slots_T=kv.index(slots),
-            groups=tuple(_groups(spans, kv)),
+            reads=tuple(_reads(spans, kv)),
             asked_R=kv.index(asked),
-            asked_groups=tuple(_groups(tails, kv)),
+            asked_reads=tuple(_reads(tails, kv)),
         )
 
 
@@ -115,36 +108,12 @@ def _slots(span: Span, block_tokens: int) -> Iterator[int]:
         yield span.table[block] * block_tokens + place
 
 
-def _groups(spans: Sequence[Span], kv: KVTensors) -> Iterator[Group]:
+def _reads(spans: Sequence[Span], kv: KVTensors) -> Iterator[Read]:
     row = 0
-    for alike in _runs(spans, kv.block_tokens):
-        rows = slice(row, row + sum(span.tokens for span in alike))
+    for _, alike in groupby(spans, key=lambda span: span.tokens == 1):
+        tables, queries, lengths = zip(
+            *((span.table, span.tokens, span.stop) for span in alike), strict=True
+        )
+        rows = slice(row, row + sum(queries))
         row = rows.stop
-        yield _group(rows, alike, kv)
-
-
-def _runs(spans: Sequence[Span], block_tokens: int) -> Iterator[list[Span]]:
-    """Neighbours with equal numbers of tokens, as long as padding them costs little."""
-    run: list[Span] = []
-    held = longest = 0
-    for span in spans:
-        blocks = -(-span.stop // block_tokens)
-        widest = max(longest, blocks)
-        fits = widest * (len(run) + 1) <= PADDED * (held + blocks)
-        if run and not (fits and span.tokens == run[0].tokens):
-            yield run
-            run, held, widest = [], 0, blocks
-        run.append(span)
-        held, longest = held + blocks, widest
-    if run:
-        yield run
-
-
-def _group(rows: slice, spans: list[Span], kv: KVTensors) -> Group:
-    blocks = max(-(-span.stop // kv.block_tokens) for span in spans)
-    tables = [[*span.table[:blocks], *[0] * (blocks - len(span.table))] for span in spans]
-    starts_S, queries_Q = kv.index(span.start for span in spans), kv.index(range(spans[0].tokens))
-    sees_SQ1 = (starts_S[:, None] + queries_Q)[:, :, None]
-    hidden_SQL = kv.index(range(blocks * kv.block_tokens)) > sees_SQ1
-    mask_SQL = torch.zeros(hidden_SQL.shape, dtype=kv.dtype, device=hidden_SQL.device)
-    return Group(rows, kv.index(tables), mask_SQL.masked_fill_(hidden_SQL, float("-inf")))
+        yield Read(rows, Context.of(tables, queries, lengths, kv.layers[0]))

@@ -13,15 +13,14 @@ from torch import Tensor
 
 from lab.model.config import ModelConfig
 
-# N block, B slot in a block, T token, H KV head, E element of a head
-
 
 class KVTensors:
     """Keys and values of `num_blocks` blocks of `block_tokens` tokens, for every layer.
 
     A slot is a place for one token: slot = block x block_tokens + place in the block. In memory a
-    slot holds its keys, then its values, so that one copy moves both. ValueError if a count is
-    below 1.
+    slot holds its keys, then its values, so that one copy moves both. `layers` has for each layer
+    what the kernels take: (num_blocks, block_tokens, 2, kv_heads, head_dim), a view. ValueError if
+    a count is below 1.
     """
 
     def __init__(
@@ -38,8 +37,7 @@ class KVTensors:
         self.num_blocks, self.block_tokens = num_blocks, block_tokens
         shape = (config.layers, num_blocks, block_tokens, 2, config.kv_heads, config.head_dim)
         self._all = torch.zeros(shape, dtype=dtype, device=device)
-        self._slots = tuple(layer.flatten(0, 1).flatten(1, 2) for layer in self._all)
-        self._blocks = tuple(layer.flatten(1) for layer in self._all)
+        self.layers = self._all.unbind()
 
     @property
     def dtype(self) -> torch.dtype:
@@ -58,18 +56,6 @@ class KVTensors:
     def v(self, layer: int) -> Tensor:
         """Values of one layer: (num_blocks, block_tokens, kv_heads, head_dim), a view."""
         return self._all[layer, :, :, 1]
-
-    def write(self, layer: int, slots_T: Tensor, kv_THE: Tensor) -> None:
-        """Put each token's keys and values (of 2 x kv_heads heads, keys first) into its slot."""
-        self._slots[layer].index_copy_(0, slots_T, kv_THE)
-
-    def read(self, layer: int, tables_SN: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of the blocks of S tables of equal length, as they would lie in one
-        piece: two views (S, N x block_tokens, kv_heads, head_dim) of one copy."""
-        S, N = tables_SN.shape
-        copy = self._blocks[layer].index_select(0, tables_SN.flatten())
-        k, v = copy.view(S, N * self.block_tokens, *self._all.shape[3:]).unbind(2)
-        return k, v
 
     def copy_blocks(self, copies: Iterable[tuple[int, int]]) -> None:
         """Copy blocks, (source, destination) each, as they all were before."""

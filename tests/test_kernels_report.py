@@ -1,0 +1,72 @@
+"""The compiler's side: every kernel compiles for three chips, spills nothing, uses matrix units."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("triton", reason="Triton exists for Linux only")
+
+from kernels import __main__ as command
+from kernels import report
+from kernels.triton.ahead_of_time import TARGETS
+
+ROOT = Path(__file__).parents[1]
+MULTIPLY = {"flash_attention", "paged_attention", "quantized_matmul"}
+
+
+@pytest.fixture(scope="session")
+def rows() -> list[dict[str, Any]]:
+    """Compiled in one process of its own, in which nothing is interpreted."""
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, "-m", "kernels", "report", "--json"],
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.timeout(300)
+def test_every_kernel_is_compiled_for_every_chip(rows: list[dict[str, Any]]) -> None:
+    found = {(row["kernel"], row["case"], row["chip"]) for row in rows}
+    assert found == {(*case, chip) for case in report.cases() for chip in TARGETS}
+
+
+def test_nothing_spills(rows: list[dict[str, Any]]) -> None:
+    assert [row for row in rows if row["spilled_bytes"]] == []
+
+
+def test_what_multiplies_matrices_does_so_in_matrix_units(rows: list[dict[str, Any]]) -> None:
+    unit = {"sm_80": "mma", "sm_90": "wgmma", "gfx942": "mfma"}
+    for row in rows:
+        wanted = unit[row["chip"]] if row["kernel"] in MULTIPLY else None
+        if (row["kernel"], row["chip"]) == ("paged_attention", "sm_90"):
+            wanted = "mma"  # 16 rows: wgmma needs 64
+        assert row["matrix_unit"] == wanted, row
+
+
+def test_shared_memory_fits_the_chip(rows: list[dict[str, Any]]) -> None:
+    """For sm_80 that of its smaller relatives, sm_86 and sm_89, where the same tiles are used."""
+    room = {"sm_80": 99 * 1024, "sm_90": 227 * 1024, "gfx942": 64 * 1024}
+    assert [row for row in rows if row["shared_bytes"] > room[row["chip"]]] == []
+
+
+def test_the_table_has_a_line_for_each(rows: list[dict[str, Any]]) -> None:
+    head, *lines = report.table(rows).splitlines()
+    assert head.split()[:3] == ["kernel", "case", "chip"]
+    assert len(lines) == len(rows)
+
+
+def test_an_interpreted_kernel_cannot_be_compiled(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("kernels.triton.INTERPRETED", True)
+    assert command.main(["report"]) == 2
+    assert "unset TRITON_INTERPRET" in capsys.readouterr().err
