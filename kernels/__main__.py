@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 
 from kernels.choice import compiled
 
@@ -27,8 +28,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("the report compiles the kernels: unset TRITON_INTERPRET", file=sys.stderr)
         return 2
     rows = [row._asdict() for row in report.rows()]
-    print(json.dumps(rows) if options.json else report.table(rows))
+    print(as_json(rows) if options.json else report.table(rows))
     return 0
+
+
+def as_json(rows: Sequence[Mapping[str, object]]) -> str:
+    """The report as it is kept in `reported.json`: the compiler's version, and a row a line."""
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    return f'{{"triton": "{version("triton")}", "rows": [\n{lines}\n]}}'
 
 
 if __name__ == "__main__":

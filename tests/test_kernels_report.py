@@ -15,6 +15,7 @@ pytest.importorskip("triton", reason="Triton exists for Linux only")
 
 from kernels import __main__ as command
 from kernels import report
+from kernels.reported import Report, reported
 from kernels.triton.ahead_of_time import TARGETS
 
 ROOT = Path(__file__).parents[1]
@@ -22,21 +23,32 @@ MULTIPLY = {"flash_attention", "paged_attention", "quantized_matmul"}
 
 
 @pytest.fixture(scope="session")
-def rows() -> list[dict[str, Any]]:
+def made() -> Report:
     """Compiled in one process of its own, in which nothing is interpreted."""
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     done = subprocess.run(
         [sys.executable, "-m", "kernels", "report", "--json"],
         cwd=ROOT, env=environment, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    found: list[dict[str, Any]] = json.loads(done.stdout)
+    found: Report = json.loads(done.stdout)
     return found
+
+
+@pytest.fixture(scope="session")
+def rows(made: Report) -> list[dict[str, Any]]:
+    return made["rows"]
 
 
 @pytest.mark.timeout(300)
 def test_every_kernel_is_compiled_for_every_chip(rows: list[dict[str, Any]]) -> None:
     found = {(row["kernel"], row["case"], row["chip"]) for row in rows}
     assert found == {(*case, chip) for case in report.cases() for chip in TARGETS}
+
+
+def test_the_report_that_the_book_shows_is_that_of_this_compiler(made: Report) -> None:
+    if made["triton"] != reported()["triton"]:
+        pytest.skip(f"saved with Triton {reported()['triton']}, and here is {made['triton']}")
+    assert made == reported(), "python -m kernels report --json > kernels/reported.json"
 
 
 def test_nothing_spills(rows: list[dict[str, Any]]) -> None:
