@@ -18,6 +18,7 @@ from kernels import report
 from kernels.triton.ahead_of_time import TARGETS
 
 ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.timeout(300)  # the compiler needs most of a minute, once
 MULTIPLY = {"flash_attention", "paged_attention", "quantized_matmul"}
 
 
@@ -33,7 +34,6 @@ def rows() -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.timeout(300)
 def test_every_kernel_is_compiled_for_every_chip(rows: list[dict[str, Any]]) -> None:
     found = {(row["kernel"], row["case"], row["chip"]) for row in rows}
     assert found == {(*case, chip) for case in report.cases() for chip in TARGETS}
