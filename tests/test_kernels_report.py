@@ -19,6 +19,7 @@ from kernels.reported import Report, reported
 from kernels.triton.ahead_of_time import TARGETS
 
 ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.timeout(300)  # the compiler needs most of a minute, once
 MULTIPLY = {"flash_attention", "paged_attention", "quantized_matmul"}
 
 
@@ -39,7 +40,6 @@ def rows(made: Report) -> list[dict[str, Any]]:
     return made["rows"]
 
 
-@pytest.mark.timeout(300)
 def test_every_kernel_is_compiled_for_every_chip(rows: list[dict[str, Any]]) -> None:
     found = {(row["kernel"], row["case"], row["chip"]) for row in rows}
     assert found == {(*case, chip) for case in report.cases() for chip in TARGETS}
