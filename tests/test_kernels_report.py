@@ -23,15 +23,28 @@ pytestmark = pytest.mark.timeout(300)  # the compiler needs most of a minute, on
 MULTIPLY = {"flash_attention", "paged_attention", "quantized_matmul"}
 
 
+SPILLS = """
+from kernels import report
+from kernels.triton.ahead_of_time import resources
+
+launch = report.chunks(128, True, "sm_90")
+print(resources(launch._replace(warps=4), "sm_90").spilled_bytes)
+"""
+
+
+def compiled(*arguments: str) -> str:
+    """What Python prints in a process of its own, in which nothing is interpreted."""
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+
+
 @pytest.fixture(scope="session")
 def made() -> Report:
-    """Compiled in one process of its own, in which nothing is interpreted."""
-    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
-    done = subprocess.run(
-        [sys.executable, "-m", "kernels", "report", "--json"],
-        cwd=ROOT, env=environment, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    found: Report = json.loads(done.stdout)
+    """The report, made once."""
+    found: Report = json.loads(compiled("-m", "kernels", "report", "--json"))
     return found
 
 
@@ -53,6 +66,10 @@ def test_the_report_that_the_book_shows_is_that_of_this_compiler(made: Report) -
 
 def test_nothing_spills(rows: list[dict[str, Any]]) -> None:
     assert [row for row in rows if row["spilled_bytes"]] == []
+
+
+def test_a_kernel_that_spills_would_be_seen() -> None:
+    assert int(compiled("-c", SPILLS)) > 0  # half the warps: twice the registers a thread
 
 
 def test_what_multiplies_matrices_does_so_in_matrix_units(rows: list[dict[str, Any]]) -> None:
