@@ -51,5 +51,5 @@ def _found(whole: Value, mean: Value, alone: Sequence[Value]) -> str:
     if len(alone) == 1:
         return f"One tile holds all keys: its output, {said(whole)}, is the answer."
     told = f"{counted(len(alone), 'tile')} merged: {said(whole)}. By themselves they give "
-    verdict = "and is right by chance" if mean == whole else "and is wrong"
+    verdict = "and is right here" if mean == whole else "and is wrong"
     return f"{told}{listed(map(said, alone))}; the mean of those is {said(mean)}, {verdict}."
