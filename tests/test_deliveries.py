@@ -9,6 +9,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from own_thread import in_own_thread
 
 from lab.deliveries import Delivery, EngineDead, Mailbox, Stream
 
@@ -68,7 +69,7 @@ def test_an_asynchronous_loop_reads_the_same_and_others_go_on_meanwhile() -> Non
         return found
 
     desk = Desk()
-    assert asyncio.run(both()) == [*PIECES, END]
+    assert in_own_thread(asyncio.run, both()) == [*PIECES, END]
     assert desk.left == 0
 
 
@@ -79,7 +80,7 @@ def test_one_stream_may_be_read_by_a_loop_and_then_by_an_asynchronous_one() -> N
     desk = Desk()
     desk.put(*PIECES, END)
     assert next(desk.stream) == PIECES[0]
-    assert asyncio.run(rest()) == [*PIECES[1:], END]
+    assert in_own_thread(asyncio.run, rest()) == [*PIECES[1:], END]
 
 
 def test_several_answers_end_one_by_one() -> None:
@@ -160,8 +161,8 @@ def test_an_asynchronous_loop_that_breaks_or_is_cancelled_leaves() -> None:
 
     desk = Desk()
     desk.put(*PIECES)
-    asyncio.run(breaks(desk))
-    asyncio.run(cancels(Desk()))
+    in_own_thread(asyncio.run, breaks(desk))
+    in_own_thread(asyncio.run, cancels(Desk()))
 
 
 def test_a_loop_that_is_interrupted_while_it_waits_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,16 +177,19 @@ def test_a_loop_that_is_interrupted_while_it_waits_leaves(monkeypatch: pytest.Mo
 
 
 def test_a_reader_whose_event_loop_is_closed_does_not_stop_the_engine() -> None:
-    desk = Desk()
-    loop = asyncio.new_event_loop()
-    waiting = loop.create_task(desk.mailbox.get_async())
-    loop.run_until_complete(asyncio.sleep(0))
-    bell = desk.mailbox._bell
-    waiting.cancel()
-    with suppress(asyncio.CancelledError):
-        loop.run_until_complete(waiting)
-    loop.close()
-    desk.mailbox._bell = bell
+    def wait_a_moment() -> None:
+        loop = asyncio.new_event_loop()
+        waiting = loop.create_task(desk.mailbox.get_async())
+        loop.run_until_complete(asyncio.sleep(0))
+        bells.append(desk.mailbox._bell)
+        waiting.cancel()
+        with suppress(asyncio.CancelledError):
+            loop.run_until_complete(waiting)
+        loop.close()
+
+    desk, bells = Desk(), list[Any]()
+    in_own_thread(wait_a_moment)
+    (desk.mailbox._bell,) = bells
     desk.put(*PIECES)
     assert next(desk.stream) == PIECES[0]
 
@@ -213,4 +217,4 @@ def test_nothing_is_lost_between_the_look_into_the_box_and_the_wait(place: int) 
 
     desk = Desk()
     desk.mailbox._mail = Late(desk.mailbox, place)  # type: ignore[assignment]
-    assert asyncio.run(asyncio.wait_for(read(), 10)) == [END]
+    assert in_own_thread(asyncio.run, asyncio.wait_for(read(), 10)) == [END]

@@ -19,6 +19,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from own_thread import in_own_thread
 from test_tokenizer import BYTES, plain
 
 import lab
@@ -101,7 +102,7 @@ def test_the_pieces_are_the_answer_whoever_reads_and_from_wherever() -> None:
 
     with live_engine(MODEL, POLICY) as engine, ThreadPoolExecutor(6) as threads:
         others = threads.map(lambda request: list(engine.generate(request)), asked[:6])
-        found = asyncio.run(all_at_once(engine))
+        found = in_own_thread(asyncio.run, all_at_once(engine))
         found = [*others, *found]
     for request, deliveries in zip(asked, found, strict=True):
         assert tokens_of(deliveries) == alone(request)
@@ -369,7 +370,7 @@ def test_an_error_of_the_engine_reaches_every_reader(when: int) -> None:
     with ThreadPoolExecutor(4) as threads:
         causes = threads.map(read_here, streams[:4])
         engine.start()
-        causes = [*asyncio.run(all_of(streams[4:])), *causes]
+        causes = [*in_own_thread(asyncio.run, all_of(streams[4:])), *causes]
     assert {type(cause) for cause in causes} == {Broke}
     with pytest.raises(EngineDead, match="nobody serves here") as dead:
         engine.generate(ask("A", [1], 5))
@@ -425,12 +426,12 @@ def by_cancelling_the_task(stream: Stream) -> None:
         with suppress(asyncio.CancelledError):
             await task
 
-    asyncio.run(cancel())
+    in_own_thread(asyncio.run, cancel())
 
 
 def by_timeout(stream: Stream) -> None:
     with suppress(TimeoutError):
-        asyncio.run(asyncio.wait_for(read_all(stream), 0.01))
+        in_own_thread(asyncio.run, asyncio.wait_for(read_all(stream), 0.01))
 
 
 def by_dropping_it(stream: Stream) -> None:
@@ -469,7 +470,7 @@ def test_whoever_breaks_out_of_a_loop_is_cancelled() -> None:
     with live_engine(MODEL, POLICY) as engine:
         for _ in engine.generate(ask("A", [1], 90)):
             break
-        asyncio.run(break_out(engine))
+        in_own_thread(asyncio.run, break_out(engine))
         list(engine.generate(ask("C", [3], 2)))
     assert {record.id: record.status for record in engine.trace.requests} == {
         "A": "cancelled",
