@@ -48,9 +48,9 @@ chapters: worked  ## run the chapters and save their outputs
 	@$(BIN)/python book/save_chapters.py chapters/*.ipynb
 
 bench: $(READY)  ## speed: simulator and live engine beside peers, the pages beside their limits
-	@$(BIN)/python benchmarks/simulator.py
-	@$(BIN)/python benchmarks/live_engine.py
-	@$(BIN)/python benchmarks/calibration.py
+	@$(BIN)/python -m benchmarks.simulator
+	@$(BIN)/python -m benchmarks.live_engine
+	@$(BIN)/python -m benchmarks.calibration
 	@$(BIN)/python -m benchmarks.page
 
 zip: site  ## the site as one file

@@ -1,6 +1,6 @@
 """How well a calibrated simulation predicts the live engine on this machine.
 
-    python benchmarks/calibration.py [--seconds 60] [--processor]
+    python -m benchmarks.calibration [--seconds 60] [--processor]
 
 First `lab.calibrate` measures steps of the shipped model and fits the affine cost model. Then three
 workloads, from an almost idle engine to a full one, are served live and simulated with the fit.

@@ -1,6 +1,6 @@
 """The live engine beside transformers: one model, one workload, equal greedy ids, ratios.
 
-    python benchmarks/live_engine.py [--vllm PYTHON]
+    python -m benchmarks.live_engine [--vllm PYTHON]
 
 64 requests arrive at once (prompts of 16 to 512 tokens, answers of 8 to 192), for a decoder with
 random weights: 4 layers, width 256, 8 query and 2 KV heads, 512 ids, float32. Each engine runs in a
@@ -225,7 +225,7 @@ def measure(engine: str, folder: str, threads: int) -> dict[str, Any]:
 
 def in_a_process(engine: str, folder: str, threads: int, python: str) -> dict[str, Any]:
     """`measure` in a process of its own, which prints it as JSON."""
-    command = [python, __file__, "--engine", engine, "--folder", folder]
+    command = [python, "-m", "benchmarks.live_engine", "--engine", engine, "--folder", folder]
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": str(threads),

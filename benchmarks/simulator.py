@@ -1,6 +1,6 @@
 """How fast the simulator is, beside a plain SimPy model of the same queue, in one run.
 
-`python benchmarks/simulator.py [TRACE]` takes a public trace file (Azure CSV, Mooncake JSONL or
+`python -m benchmarks.simulator [TRACE]` takes a public trace file (Azure CSV, Mooncake JSONL or
 BurstGPT CSV), or draws a workload of the size of the Azure conversation trace. It prints tokens per
 CPU second as a ratio to the peer, with every token's time in both; and how time grows with the
 number of requests. The peer knows seats and step times; it has no blocks, no token budget and no
