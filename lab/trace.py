@@ -83,6 +83,12 @@ class Trace:
         return len(self.ends or ())
 
     @property
+    def tag(self) -> str:
+        """Where the times come from: "given", "derived" (by the simulator) or "measured"."""
+        tags = {"given": "given", "simulated": "derived"}
+        return tags.get(self.settings.get("maker", "given"), "measured")
+
+    @property
     def last(self) -> Time:
         """The moment of the last thing that happened."""
         moments: list[Time] = [r.end for r in self.requests if r.end is not None]

@@ -136,3 +136,11 @@ def test_a_call_must_have_ended_with_an_answer():
         ValueError, match="'A' must be finished to be part of a task, and it is refused"
     ):
         lab.task((refused, "A"))
+
+
+def test_a_task_is_measured_as_soon_as_one_of_its_calls_is() -> None:
+    simulated, live = one_request(), one_request()
+    live.settings["maker"] = "live"
+    assert lab.task((simulated, "A"), ("database", 800)).tag == "derived"
+    whole = lab.task((simulated, "A"), ("database", 800), (live, "A"))
+    assert whole.tag == lab.task_lifeline(whole).tag == "measured"

@@ -11,7 +11,7 @@ from operator import itemgetter
 from lab.figures.lifeline import PHASE_ROLES
 from lab.figures.load_chart import Change, load_chart, queued, seated
 from lab.figures.scene import Dots, Frame, Mark, Scene
-from lab.figures.words import conditions, readable, tag
+from lab.figures.words import conditions, readable
 from lab.ledgers.latency import exact_ratio, latency, percentile
 from lab.ledgers.phases import held, phases
 from lab.ledgers.table import show
@@ -52,7 +52,7 @@ def crowd(trace: Trace, title: str = "", finding: str = "", frames: int = 120) -
         title=title or "Who runs, who waits, and how fast do tokens come?",
         finding=finding or _waits(trace),
         conditions=conditions(trace),
-        tag=tag(trace),
+        tag=trace.tag,
         unit=trace.unit,
         lanes=tuple(record.id for record in requests),
         marks=tuple(mark for record in requests for mark in _marks(record, trace, digits)),

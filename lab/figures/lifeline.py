@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lab.figures.scene import Frame, Mark, Scene, duration
-from lab.figures.words import conditions, tag
+from lab.figures.words import conditions
 from lab.ledgers.latency import SPANS
 from lab.ledgers.phases import DELIVERIES, Phase, held, phases
 from lab.ledgers.table import show
@@ -54,7 +54,7 @@ def lifeline(trace: Trace, request_id: str, title: str = "", finding: str = "") 
         title=title or f"Where does the time of {request_id} go?",
         finding=finding or _sum(found, record, trace),
         conditions=conditions(trace) + known,
-        tag=tag(trace),
+        tag=trace.tag,
         unit=trace.unit,
         lanes=(*(mark.lane for mark in metrics), request_id),
         marks=(*metrics, *marks),
@@ -140,7 +140,7 @@ def task_lifeline(task: Task, title: str = "", finding: str = "") -> Scene:
         title=title or "Where does the user's time go?",
         finding=finding or f"The task takes {duration(task.total, task.unit)} = {sums}",
         conditions="one task, its parts one after the other",
-        tag="derived",
+        tag=task.tag,
         unit=task.unit,
         lanes=(*lanes, "time"),
         marks=(*spans, *marks),

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from lab.figures.scene import Frame, Mark, Scene, duration
-from lab.figures.words import conditions, ends, tag
+from lab.figures.words import conditions, ends
 from lab.ledgers.latency import Latency, latency
 from lab.ledgers.table import show
 from lab.record import Record
@@ -48,7 +48,7 @@ def request_rows(trace: Trace, title: str = "", finding: str = "", *, spans: boo
         title=title or "When does each token come?",
         finding=finding or ends(trace),
         conditions=conditions(trace),
-        tag=tag(trace),
+        tag=trace.tag,
         unit=trace.unit,
         lanes=tuple(lanes),
         marks=tuple(marks),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from lab.figures.board import Board, BoardFrame, Item, Place, Tray
 from lab.figures.timeline import MOST_STEPS, shares_prompt, sits
-from lab.figures.words import conditions, ends, step_labels, tag
+from lab.figures.words import conditions, ends, step_labels
 from lab.ledgers.words import counted, listed
 from lab.record import Record, Run
 from lab.request import Time
@@ -82,7 +82,7 @@ def request_states(trace: Trace, title: str = "", finding: str = "") -> Board:
         title=title or "Where is each request, and why?",
         finding=finding or ends(trace),
         conditions=conditions(trace),
-        tag=tag(trace),
+        tag=trace.tag,
         unit=trace.unit,
         trays=tuple(_trays(used, trace.settings.get("seats"))),
         items=tuple(_item(record) for record in trace.requests),

@@ -9,7 +9,7 @@ from itertools import chain
 
 from lab.figures.rows import request_rows
 from lab.figures.scene import Frame, Mark, Scene
-from lab.figures.words import conditions, ends, step_labels, tag
+from lab.figures.words import conditions, ends, step_labels
 from lab.ledgers.words import counted, grouped
 from lab.plan import Chunk
 from lab.record import Record, Run, Stay
@@ -58,7 +58,7 @@ def _seats(trace: Trace, title: str, finding: str) -> Scene:
         title=title or "Who sits where, and who waits?",
         finding=finding or ends(trace),
         conditions=conditions(trace),
-        tag=tag(trace),
+        tag=trace.tag,
         unit=trace.unit,
         lanes=(*lanes, "queue") if queue else tuple(lanes),
         marks=(*chain.from_iterable(marks), *queue),

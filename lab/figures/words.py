@@ -51,12 +51,6 @@ def readable(time: Time, unit: str) -> str:
     return f"{grouped(seconds)} s" if seconds >= 1 else f"{show(seconds * 1000)} ms"
 
 
-def tag(trace: Trace) -> str:
-    """Where the times of a trace come from: given, derived (by the simulator) or measured."""
-    tags = {"given": "given", "simulated": "derived"}
-    return tags.get(trace.settings.get("maker", "given"), "measured")
-
-
 def step_labels(trace: Trace) -> list[str]:
     """The steps by number, from 1 on, where each begins at its number; else by their starts."""
     starts = trace.starts or []

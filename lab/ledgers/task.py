@@ -57,10 +57,14 @@ class Measured(NamedTuple):
 class Task(Shown):
     """The parts of a task in their order, from 0 on, and what each metric covers of it."""
 
-    def __init__(self, parts: tuple[Part, ...], metrics: tuple[Measured, ...], unit: Unit) -> None:
+    def __init__(
+        self, parts: tuple[Part, ...], metrics: tuple[Measured, ...], unit: Unit, tag: str
+    ) -> None:
         self.parts = parts
         self.metrics = metrics
         self.unit = unit
+        self.tag = tag
+        """Where its times come from: "measured" if those of a call do, else "derived"."""
 
     def __iter__(self) -> Iterator[Part]:
         return iter(self.parts)
@@ -130,7 +134,9 @@ def task(*parts: tuple[str, Time] | tuple[Trace, str], unit: Unit | None = None)
         else:
             found.append(_elsewhere(first, second, now))
         now = found[-1].stop
-    return Task(tuple(found), (Measured(TASK, 0, now), *metrics), counts_in)
+    is_measured = any(isinstance(call, Trace) and call.tag == "measured" for call, _ in parts)
+    tag = "measured" if is_measured else "derived"
+    return Task(tuple(found), (Measured(TASK, 0, now), *metrics), counts_in, tag)
 
 
 def covered(trace: Trace, request_id: str) -> list[Measured]:
