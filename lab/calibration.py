@@ -9,7 +9,7 @@ from random import Random
 from lab.clock import WallClock
 from lab.executors.fit import Fit, fit
 from lab.live import serve
-from lab.model.folder import Model, load
+from lab.model.folder import Model, loaded
 from lab.policy import Continuous
 from lab.request import Request
 from lab.trace import Trace
@@ -39,9 +39,9 @@ def calibrate(
         raise ValueError(f"seats must be at least 1, got {seats}")
     if seconds <= 0:
         raise ValueError(f"seconds must be above 0, got {seconds}")
-    loaded = load(model) if isinstance(model, str) else model
+    model = loaded(model)
     dice, whole = Random(seed), clock()
-    serve(_requests(dice, loaded, 2), Continuous(seats=2), loaded)  # to warm up
+    serve(_requests(dice, model, 2), Continuous(seats=2), model)  # to warm up
     traces: list[Trace] = []
     start = whole.now()
     while (gone := whole.now() - start) < seconds:
@@ -49,7 +49,7 @@ def calibrate(
             progress(gone / seconds)
         count, budget = dice.randint(1, seats), BUDGETS[len(traces) % len(BUDGETS)]
         policy = Continuous(seats=seats, token_budget=budget and max(budget, seats))
-        traces.append(serve(_requests(dice, loaded, count), policy, loaded, clock=clock()))
+        traces.append(serve(_requests(dice, model, count), policy, model, clock=clock()))
     if progress:
         progress(1.0)
     return fit(*traces)

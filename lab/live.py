@@ -17,7 +17,7 @@ from lab.clock import WallClock
 from lab.deliveries import Delivery, EngineDead, Mailbox, Stream
 from lab.engine import Engine
 from lab.executors.live import LiveExecutor
-from lab.model.folder import Model, load
+from lab.model.folder import Model, loaded
 from lab.plan import Ending, Event, StepOutcome
 from lab.policy import Continuous, Policy
 from lab.prefix import Identity
@@ -245,21 +245,21 @@ def live_engine(
             for delivery in engine.generate(engine.request("It is a truth")):
                 print(delivery.text, end="")
     """
-    loaded = load(model) if isinstance(model, str) else model
+    model = loaded(model)
     if threads is None:
-        threads = 1 if loaded.config.hidden < _WIDE else torch.get_num_threads()
+        threads = 1 if model.config.hidden < _WIDE else torch.get_num_threads()
     settings = {
         "maker": "live",
-        "model": loaded.name,
-        "device": str(loaded.decoder.weights.embed_VD.device),
-        "dtype": str(loaded.decoder.dtype).removeprefix("torch."),
+        "model": model.name,
+        "device": str(model.decoder.weights.embed_VD.device),
+        "dtype": str(model.decoder.dtype).removeprefix("torch."),
         "threads": threads,
         "policy": type(policy).__name__,
         **asdict(policy),
     }
-    scheduler = Scheduler(policy, repeats=False, identity=Identity(model=loaded.name))
+    scheduler = Scheduler(policy, repeats=False, identity=Identity(model=model.name))
     trace = Trace("s", settings, starts=[], ends=[], keep=keep)
-    return LiveEngine(loaded, scheduler, trace, clock or WallClock(), threads)
+    return LiveEngine(model, scheduler, trace, clock or WallClock(), threads)
 
 
 def serve(
@@ -299,12 +299,12 @@ def generate(
     `to=sys.stdout`, or another file, the text is written there too, as it comes. RuntimeError if
     the model fails.
     """
-    loaded = load(model) if isinstance(model, str) else model
-    positions = len(loaded.tokenizer.encode(prompt)) + max_tokens
-    blocks = -(-min(positions, loaded.config.max_positions) // _BLOCK_TOKENS)
+    model = loaded(model)
+    positions = len(model.tokenizer.encode(prompt)) + max_tokens
+    blocks = -(-min(positions, model.config.max_positions) // _BLOCK_TOKENS)
     policy = Continuous(seats=1, blocks=max(1, blocks), block_tokens=_BLOCK_TOKENS)
     text = ""
-    with live_engine(loaded, policy) as engine:
+    with live_engine(model, policy) as engine:
         request = engine.request(prompt, max_tokens, sampling=sampling, stop=stop)
         for delivery in engine.generate(request):
             text += delivery.text

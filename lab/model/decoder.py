@@ -98,11 +98,17 @@ class Decoder:
         return torch.polar(magnitude.to(angle_TP.device).expand_as(angle_TP), angle_TP)
 
 
+def last_logits(decoder: Decoder, ids: Sequence[int], count: int) -> Tensor:
+    """The logits_RV after each of the last `count` of `ids`, computed alone, without anything
+    cached before."""
+    kv = KVTensors(decoder.config, 1, len(ids), decoder.dtype, decoder.weights.embed_VD.device)
+    batch = FlatBatch.of([Span(len(ids), len(ids), (0,), count)], kv)
+    return decoder.forward(kv.index(ids), batch, kv)
+
+
 def logits_alone(decoder: Decoder, ids: Sequence[int]) -> Tensor:
     """The logits_V after `ids`, computed alone, without anything cached before."""
-    kv = KVTensors(decoder.config, 1, len(ids), decoder.dtype, decoder.weights.embed_VD.device)
-    batch = FlatBatch.of([Span(len(ids), len(ids), (0,))], kv)
-    return decoder.forward(kv.index(ids), batch, kv)[0]
+    return last_logits(decoder, ids, 1)[0]
 
 
 def greedy_oracle(decoder: Decoder, prompt: Sequence[int], tokens: int) -> list[int]:

@@ -27,6 +27,11 @@ class Model:
     tokenizer: Tokenizer
 
 
+def loaded(model: Model | str) -> Model:
+    """`model` itself, or the one of that name: what `load` takes."""
+    return load(model) if isinstance(model, str) else model
+
+
 def load(
     folder: str | PathLike[str],
     dtype: torch.dtype = torch.float32,

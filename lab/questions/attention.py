@@ -362,13 +362,8 @@ def step_table(tiles: Tiles) -> Question:
             ]
             rescale = Number.told_apart(factor, "", wrong)
         rows.append((str(number + 1), top, rescale, *cells))
-    shown = [
-        f"scores {listed(f'ln {w}' for w in ws)} and values {listed(vs)}"
-        for ws, vs in zip(tiles.weights, tiles.values, strict=True)
-    ]
     return Question(
-        text=f"One query, two tiles: the first has {shown[0]}, the second {shown[1]}. Weights are "
-        "exp(score − maximum so far).\n\nFill in what is kept after each tile. *Rescale* is what "
+        text=f"{_asks(tiles)}\n\nFill in what is kept after each tile. *Rescale* is what "
         "the sums so far are multiplied by.",
         answer=Filling(("tile", "maximum", "rescale", "numerator", "denominator"), tuple(rows)),
         hints=(
@@ -431,13 +426,8 @@ def wrong_line(tiles: Tiles, slip: str) -> Question:
     at, line, answer = SLIPS[slip](first.kept, second)
     should = f'It should read "{lines[at]}".'
     lines[at], says[at] = line, f"{answer} {should}"
-    shown = [
-        f"scores {listed(f'ln {w}' for w in ws)} and values {listed(vs)}"
-        for ws, vs in zip(tiles.weights, tiles.values, strict=True)
-    ]
     return Question(
-        text=f"One query, two tiles: the first has {shown[0]}, the second {shown[1]}. Weights are "
-        "exp(score − maximum so far).\n\nOne line of this pass is wrong; each of the others is "
+        text=f"{_asks(tiles)}\n\nOne line of this pass is wrong; each of the others is "
         "right. Which one?",
         answer=Line(tuple(lines), at, tuple(says)),
         hints=(
@@ -446,6 +436,17 @@ def wrong_line(tiles: Tiles, slip: str) -> Question:
             "Compute the weighted mean over all keys, and compare.",
         ),
         worked=(f"Line {at + 1} is wrong. {answer}", should),
+    )
+
+
+def _asks(tiles: Tiles) -> str:
+    first, second = (
+        f"scores {listed(f'ln {w}' for w in ws)} and values {listed(vs)}"
+        for ws, vs in zip(tiles.weights, tiles.values, strict=True)
+    )
+    return (
+        f"One query, two tiles: the first has {first}, the second {second}. Weights are "
+        "exp(score − maximum so far)."
     )
 
 

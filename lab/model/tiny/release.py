@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from lab.model.config import ModelConfig
-from lab.model.decoder import Decoder
+from lab.model.decoder import Decoder, last_logits
 from lab.model.flat_batch import FlatBatch, Span
 from lab.model.folder import Model, load
 from lab.model.kv_tensors import KVTensors
@@ -103,10 +103,7 @@ def _id_of(token: str, vocabulary: Path) -> int:
 
 def logits(decoder: Decoder, ids_T: Tensor) -> Tensor:
     """Logits after every token of one sequence."""
-    kv = KVTensors(decoder.config, 1, len(ids_T), decoder.dtype)
-    return decoder.forward(
-        ids_T, FlatBatch.of([Span(len(ids_T), len(ids_T), (0,), len(ids_T))], kv), kv
-    )
+    return last_logits(decoder, ids_T.tolist(), len(ids_T))
 
 
 def agreement(target: Decoder, draft: Decoder, texts: Texts) -> Agreement:
