@@ -24,6 +24,10 @@ from lab.ledgers.goodput import Contract as Contract
 from lab.ledgers.goodput import goodput as goodput
 from lab.ledgers.latency import latency as latency
 from lab.ledgers.latency import percentile as percentile
+from lab.ledgers.latent import cached_model as cached_model
+from lab.ledgers.memory import kv_bytes as kv_bytes
+from lab.ledgers.memory import kv_cache as kv_cache
+from lab.ledgers.memory import room as room
 from lab.ledgers.money import cost as cost
 from lab.ledgers.occupancy import occupancy as occupancy
 from lab.ledgers.reuse import reuse as reuse
