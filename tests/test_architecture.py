@@ -76,7 +76,7 @@ ALLOWED = {
     # what is asked: every answer is computed by what stands above
     "questions": {
         *("request", "workload", "record", "trace", "ledgers", "answers", "exercises"),
-        *("policy", "executors", "run", "what_ifs", "attention"),
+        *("policy", "kv_blocks", "executors", "run", "what_ifs", "attention"),
     },
     # what moves and answers on a page
     "widgets": {"trace", "figures", "exercises", "questions"},
