@@ -77,7 +77,7 @@ def warm_up(rows: int, columns: int, width: int) -> Question:
 class Chats(NamedTuple):
     """Chats of one length under one number of KV heads."""
 
-    count: int
+    number: int
     tokens: int
     kv_heads: int
 
@@ -85,7 +85,7 @@ class Chats(NamedTuple):
         """What their cache weighs: 32 layers, heads of 128, 2 bytes a number."""
         size = kv_bytes(
             layers=32,
-            sequences=self.count,
+            sequences=self.number,
             tokens=self.tokens,
             kv_heads=self.kv_heads,
             head_dim=128,
@@ -93,7 +93,7 @@ class Chats(NamedTuple):
         return Fraction(size) / GiB
 
     def told(self) -> str:
-        return f"{counted(self.count, 'chat')} of {self.tokens:,} tokens, {self.kv_heads} KV heads"
+        return f"{counted(self.number, 'chat')} of {self.tokens:,} tokens, {self.kv_heads} KV heads"
 
 
 GUESS = (Chats(1, 32_768, 8), Chats(1, 8192, 32), Chats(4, 8192, 8))
@@ -105,7 +105,7 @@ def heaviest(chats: tuple[Chats, ...], dice: random.Random) -> Question:
     most = max(sizes)
     tie = sizes.count(most) == len(sizes)
     rows = [
-        f"{c.told()}: 2 · 32 · {c.count} · {c.tokens:,} · {c.kv_heads} · 128 · 2 bytes = "
+        f"{c.told()}: 2 · 32 · {c.number} · {c.tokens:,} · {c.kv_heads} · 128 · 2 bytes = "
         f"{in_words(size)} GiB."
         for c, size in zip(chats, sizes, strict=True)
     ]
@@ -114,7 +114,7 @@ def heaviest(chats: tuple[Chats, ...], dice: random.Random) -> Question:
         for c, size, row in zip(chats, sizes, rows, strict=True)
     ]
     dice.shuffle(options)
-    products = listed(f"{c.count} · {c.tokens:,} · {c.kv_heads}" for c in chats)
+    products = listed(f"{c.number} · {c.tokens:,} · {c.kv_heads}" for c in chats)
     options.append(Option("none of them: all weigh the same", tie, f"It is {products}."))
     return Question(
         text="The *KV cache* holds a key and a value of every token, in every layer, for every KV "
