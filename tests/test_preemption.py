@@ -21,7 +21,8 @@ def account(tokens: int, link: float = PCIE_5_BYTES_PER_S, **beside: int) -> Com
 def test_a_swap_crosses_the_link_twice():
     found = coming_back(400, 10**6, recompute_s=Fraction(20, 1000), link_bytes_per_s=100 * 10**6)
     assert found.swap_s == found.recompute_s == Fraction(1, 50)
-    assert found.cheaper == "both" and found.break_even_bytes_per_s == 10**8
+    assert found.cheaper == "both"
+    assert found.break_even_bytes_per_s == 10**8
 
 
 def test_whole_blocks_move():
@@ -32,7 +33,8 @@ def test_whole_blocks_move():
 def test_the_first_positions_come_almost_free_and_long_ones_do_not():
     """While the weights are what a step waits for, positions beside them cost nothing; where they
     are computed at the peak rate, each takes the FLOPs of all layers."""
-    assert account(256).cheaper == "recompute" and account(256).recompute_s < 1e-6
+    assert account(256).cheaper == "recompute"
+    assert account(256).recompute_s < 1e-6
     assert account(1024).cheaper == "swap"
     by_hand = 2 * 32 * LLAMA.layer_matrix_parameters * 4096 / H100.peak_flops_per_s()
     assert 0 < account(4096).recompute_s - by_hand + 4.8e-3 < 0.1 * by_hand
