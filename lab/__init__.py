@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "Bursts": "lab.draws",
+    "Contiguous": "lab.allocators",
     "Continuous": "lab.policy",
     "Contract": "lab.ledgers.goodput",
     "CostModel": "lab.executors.cost_model",
@@ -21,6 +22,7 @@ _WHERE = {
     "Knob": "lab.widgets.what_if",
     "LogNormal": "lab.draws",
     "OnOff": "lab.draws",
+    "Pages": "lab.allocators",
     "Poisson": "lab.draws",
     "Quantiles": "lab.draws",
     "Request": "lab.request",
@@ -30,6 +32,8 @@ _WHERE = {
     "Uniform": "lab.draws",
     "Workload": "lab.workload",
     "cached_model": "lab.ledgers.latent",
+    "allocation": "lab.ledgers.allocation",
+    "block_sizes": "lab.ledgers.block_sizes",
     "calibrate": "lab.calibration",
     "call_log": "lab.ledgers.definitions",
     "checked": "lab.worked_numbers",
@@ -39,6 +43,7 @@ _WHERE = {
     "definitions": "lab.ledgers.definitions",
     "device": "lab.ledgers.sizes",
     "entry": "lab.worked_numbers",
+    "fill": "lab.allocators",
     "fit": "lab.executors.fit",
     "generate": "lab.live",
     "given": "lab.run",

@@ -1,3 +1,6 @@
+from lab.allocators import Contiguous as Contiguous
+from lab.allocators import Pages as Pages
+from lab.allocators import fill as fill
 from lab.calibration import calibrate as calibrate
 from lab.doctor import machine as machine
 from lab.draws import Bursts as Bursts
@@ -18,6 +21,8 @@ from lab.figures.lifeline import task_lifeline as task_lifeline
 from lab.figures.rows import request_rows as request_rows
 from lab.figures.states import request_states as request_states
 from lab.figures.timeline import timeline as timeline
+from lab.ledgers.allocation import allocation as allocation
+from lab.ledgers.block_sizes import block_sizes as block_sizes
 from lab.ledgers.definitions import call_log as call_log
 from lab.ledgers.definitions import definitions as definitions
 from lab.ledgers.goodput import Contract as Contract

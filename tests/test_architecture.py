@@ -42,6 +42,7 @@ ALLOWED = {
     "figures": {"request", "plan", "record", "trace", "attention", "ledgers"},
     # who decides: nothing here knows who computes
     "kv_blocks": set(),
+    "addresses": set(),
     "prefix": set(),
     "policy": {"request"},
     "decode_group": {"request", "plan"},
@@ -67,11 +68,14 @@ ALLOWED = {
         *("sampling", "request", "plan", "trace", "policy", "prefix", "scheduler"),
         *("executors", "model", "clock", "deliveries", "engine"),
     },
+    "allocators": {
+        *("addresses", "request", "workload", "trace", "policy", "run", "executors", "ledgers"),
+    },
     "calibration": {"request", "trace", "policy", "executors", "model", "clock", "live"},
     # what a reader may change: a run and its picture, from a few numbers
     "what_ifs": {
         *("request", "workload", "trace", "policy", "run", "executors", "ledgers", "figures"),
-        "attention",
+        *("attention", "allocators"),
     },
     # what is asked: every answer is computed by what stands above
     "questions": {
