@@ -29,6 +29,7 @@ _WHERE = {
     "Trace": "lab.trace",
     "Uniform": "lab.draws",
     "Workload": "lab.workload",
+    "block_pool": "lab.figures.block_pool",
     "calibrate": "lab.calibration",
     "call_log": "lab.ledgers.definitions",
     "checked": "lab.worked_numbers",
