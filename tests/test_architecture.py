@@ -24,6 +24,7 @@ ALLOWED = {
     "workload": {"request", "draws", "trace_files"},
     "public_traces": {"draws", "workload"},
     # what is decided, and what came of it
+    "prefix": set(),
     "plan": {"request"},
     "record": {"request", "plan"},
     "trace_blocks": {"request", "record"},
@@ -39,11 +40,10 @@ ALLOWED = {
     "ledgers": {"request", "plan", "record", "trace", "attention"},
     "answers": {"ledgers"},
     "exercises": {"answers"},
-    "figures": {"request", "plan", "record", "trace", "attention", "ledgers"},
+    "figures": {"request", "prefix", "plan", "record", "trace", "attention", "ledgers"},
     # who decides: nothing here knows who computes
     "kv_blocks": set(),
     "addresses": set(),
-    "prefix": set(),
     "policy": {"request"},
     "decode_group": {"request", "plan"},
     "block_tables": {"request", "plan", "kv_blocks", "prefix", "policy"},
