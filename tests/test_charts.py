@@ -147,8 +147,8 @@ def test_a_hollow_part_is_a_dashed_line_at_its_top():
 
 def test_the_text_form_of_areas():
     assert areas().text().splitlines()[3:9] == [
-        "3 areas one upon the other, used at the bottom: memory (blocks) over time (ms). used from 1 "
-        "at 0",
+        "3 areas one upon the other, used at the bottom: memory (blocks) over time (ms). "
+        "used from 1 at 0",
         "to 3 at 10; reserved from 3 at 0 to 1 at 10; free from 4 at 0 to 4 at 10.",
         "",
         "time (ms)  used  reserved  free",
