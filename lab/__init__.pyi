@@ -16,6 +16,9 @@ from lab.draws import Uniform as Uniform
 from lab.executors.cost_model import CostModel as CostModel
 from lab.executors.fit import fit as fit
 from lab.figures.block_pool import block_pool as block_pool
+from lab.figures.charts import area_chart as area_chart
+from lab.figures.charts import bar_chart as bar_chart
+from lab.figures.charts import line_chart as line_chart
 from lab.figures.crowd import crowd as crowd
 from lab.figures.lifeline import lifeline as lifeline
 from lab.figures.lifeline import task_lifeline as task_lifeline

@@ -41,6 +41,8 @@ ALLOWED = {
     "answers": {"ledgers"},
     "exercises": {"answers"},
     "figures": {"request", "prefix", "plan", "record", "trace", "attention", "ledgers"},
+    "figures/vega": {"figures"},
+    "figures/charts": {"request", "ledgers", "figures"},
     # who decides: nothing here knows who computes
     "kv_blocks": set(),
     "addresses": set(),
@@ -94,6 +96,7 @@ ALLOWED = {
 CORE = set(sys.stdlib_module_names) | {"lab"}
 PACKAGES = {  # what a row needs beyond the standard library
     "model": {"torch", "safetensors", "tokenizers", "jinja2", "kernels"},
+    "figures/vega": {"altair"},
     "attention/live": {"torch"},
     "executors/live": {"torch"},
     "live": {"torch"},
