@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page
 
 import lab
 from lab.figures.scene import Figure
@@ -54,3 +54,147 @@ def forked() -> Figure:
     work = lab.Workload.given({"A": {"prompt": 6, "output": 5, "n": 2}, "B": (1, 5, 4)})
     policy = lab.Continuous(seats=3, blocks=10, block_tokens=4)
     return lab.block_pool(lab.simulate(work, policy, lab.CostModel.equal_steps()))
+
+
+def walks() -> Figure:
+    start = tuple(range(8))
+    rows = {
+        "A": (0, (*start, 8), 2),
+        "B": (1, (*start, 20), 2),
+        "C": (4, 14, 1),
+        "D": (6, start, 1),
+    }
+    work = lab.Workload.given(rows)
+    policy = lab.Continuous(seats=2, blocks=5, block_tokens=4, prefix_cache=True)
+    return lab.prefix_tree(lab.simulate(work, policy, lab.CostModel.equal_steps()), work)
+
+
+def cell(page: Page, number: int) -> Locator:
+    return page.locator(".pool td").nth(number)
+
+
+def is_focused(there: Locator) -> bool:
+    return bool(there.evaluate("node => node === document.activeElement"))
+
+
+def test_cells_change_hands_from_step_to_step(browser: Browser) -> None:
+    with shown(browser, forked()) as page:
+        assert page.locator(".pool td").count() == 10
+        assert "shared" in cell(page, 1).get_attribute("class")
+        assert cell(page, 1).inner_text().split() == ["1", "2/4", "A", "A#2", "forked"]
+        assert cell(page, 5).inner_text().split() == ["5", "free"]
+        page.get_by_label("Next step").click()
+        assert cell(page, 1).inner_text().split() == ["1", "3/4", "A#2", "copied", "to", "2"]
+        assert cell(page, 2).inner_text().split() == ["2", "3/4", "A", "copy", "of", "1"]
+        assert page.locator(".rows tr").first.inner_text().split("\t") == ["A", "0 → 01 → 2 (3/4)"]
+        assert "A copies block 1 to block 2" in page.locator(".caption").inner_text()
+
+
+def test_a_cell_looks_like_its_state_without_any_colour(browser: Browser) -> None:
+    border = "node => getComputedStyle(node).borderTopStyle"
+    with shown(browser, forked()) as page:
+        styles = [cell(page, number).evaluate(border) for number in (0, 5)]
+        assert styles == ["double", "dashed"]
+        page.get_by_label("Next step").click()
+        assert cell(page, 3).evaluate(border) == "solid"
+        bar = cell(page, 4).locator(".bar span")
+        part = "node => node.offsetWidth / node.parentNode.clientWidth"
+        assert bar.evaluate(part) == pytest.approx(1 / 4, abs=0.02)
+
+
+def test_arrows_walk_over_the_cells_and_escape_leaves_them(browser: Browser) -> None:
+    with shown(browser, forked()) as page:
+        assert page.locator('.pool td[tabindex="0"]').count() == 1
+        cell(page, 0).focus()
+        for key, number in (
+            *(("ArrowRight", 1), ("ArrowDown", 9), ("ArrowLeft", 8), ("ArrowUp", 0), ("End", 7)),
+            *(("ArrowDown", 7), ("Home", 0), ("ArrowLeft", 0)),
+        ):
+            page.keyboard.press(key)
+            assert is_focused(cell(page, number)), key
+        assert page.locator(".count").inner_text() == "1 / 6"
+        assert cell(page, 0).get_attribute("aria-label") == "block 0, held by A, A#2, full, forked"
+        page.keyboard.press("Escape")
+        assert is_focused(page.locator(".tif-player"))
+        page.keyboard.press("ArrowRight")
+        assert page.locator(".count").inner_text() == "2 / 6"
+
+
+def test_a_step_keeps_the_focus_where_it_is(browser: Browser) -> None:
+    with shown(browser, forked()) as page:
+        cell(page, 4).focus()
+        page.get_by_label("Next step").evaluate("node => node.click()")
+        assert is_focused(cell(page, 4))
+        assert cell(page, 4).get_attribute("aria-label").startswith("block 4, held by B")
+
+
+def test_rows_and_columns_have_names(browser: Browser) -> None:
+    with shown(browser, forked()) as page:
+        grid = page.get_by_role("grid")
+        assert [grid.get_by_role(role).count() for role in ("gridcell", "rowheader")] == [10, 2]
+        heads = grid.get_by_role("columnheader").all_inner_texts()
+        assert heads == ["block", *(f"+{i}" for i in range(8))]
+        assert "Which block belongs to whom?" in grid.get_attribute("aria-label")
+
+
+@pytest.mark.parametrize("figure", [forked, walks])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_narrow_page_needs_no_sideways_scrolling(
+    browser: Browser, figure: Callable[[], Figure], theme: str
+) -> None:
+    with shown(browser, figure(), width=360, theme=theme) as page:
+        stage = page.locator(".stage")
+        assert stage.evaluate("node => node.scrollWidth <= node.clientWidth")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        sizes = stage.locator("*").evaluate_all(
+            "nodes => nodes.map((node) => parseFloat(getComputedStyle(node).fontSize))"
+        )
+        assert min(sizes) >= 13
+        if figure is forked:
+            assert page.locator(".pool tbody tr").count() == 3
+
+
+def test_a_window_made_wide_gets_longer_rows(browser: Browser) -> None:
+    with shown(browser, forked(), width=360) as page:
+        cell(page, 5).focus()
+        page.set_viewport_size({"width": 1000, "height": 900})
+        page.wait_for_function("document.querySelectorAll('.pool tbody tr').length === 2")
+        assert cell(page, 5).get_attribute("tabindex") == "0"
+
+
+def test_a_printed_pool_shows_what_is_left_and_its_colours(browser: Browser) -> None:
+    with shown(browser, forked()) as page:
+        page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        assert page.locator(".count").inner_text() == "6 / 6"
+        page.emulate_media(media="print")
+        assert page.locator(".frames").evaluate("node => getComputedStyle(node).clipPath") == "none"
+        exact = "node => getComputedStyle(node).printColorAdjust"
+        assert page.locator(".grid").evaluate(exact) == "exact"
+
+
+def test_a_tree_shows_the_way_of_each_request(browser: Browser) -> None:
+    with shown(browser, walks()) as page:
+        lines = page.locator(".tree li > p")
+        assert lines.all_inner_texts()[0].split() == ["block", "0", "0–3", "computed"]
+        page.get_by_label("Next step").click()
+        assert page.locator(".tree .hit").count() == 2
+        assert "found" in lines.nth(1).inner_text()
+        assert page.locator(".tree li li li").count() == 1
+        page.get_by_label("Next step").click()
+        struck = page.locator(".tree .evicted .name").first
+        assert "line-through" in struck.evaluate(
+            "node => getComputedStyle(node).textDecorationLine"
+        )
+
+
+@pytest.mark.parametrize("figure", [forked, walks])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_screen_reader_finds_nothing_to_stumble_over(
+    browser: Browser, axe: str, figure: Callable[[], Figure], theme: str
+) -> None:
+    with shown(browser, figure(), theme=theme) as page:
+        page.evaluate(axe)
+        for _ in range(3):
+            found = page.evaluate("async () => (await axe.run('.tif')).violations")
+            assert [(one["id"], [n["html"] for n in one["nodes"]]) for one in found] == []
+            page.get_by_label("Next step").click()
