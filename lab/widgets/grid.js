@@ -11,6 +11,9 @@ export function columnsIn(width, count) {
   return Math.min(fits, count);
 }
 
+/** The holders of a cell in short: three by name, of more the number. */
+export const namesIn = (who) => [...who.slice(0, 3), ...(who.length > 3 ? [`+${who.length - 3}`] : [])].join(" ");
+
 /** What a screen reader says of a cell. */
 export function cellWords(number, [role, who, filled, note], { cell, slots }) {
   const whose = who.length ? `held by ${who.join(", ")}` : role;
@@ -97,7 +100,7 @@ export function grid(scene, colour) {
     bar.firstChild.style.width = `${(100 * filled) / scene.slots}%`;
     const seen = [
       element("span", { className: "line soft" }, element("span", { textContent: number }), element("span", { textContent: part })),
-      element("span", { className: "name", textContent: who.join(" ") || role }), bar,
+      element("span", { className: "name", textContent: namesIn(who) || role }), bar,
       element("span", { className: "note", textContent: note }),
     ];
     for (const one of seen) one.setAttribute("aria-hidden", "true"); // the words say the same

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page
 
 import lab
 from lab.figures.scene import Figure
+from lab.what_ifs.blocks import SIZES, shared_beginning
 from lab.widgets.modules import module, style
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
@@ -18,13 +20,13 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>A figure</title>
 <meta name="viewport" content="width=device-width"><style>{style}
 html[data-theme="dark"] body {{ background: #12161d }}</style></head><body><main id="here"></main>
-<script type="application/json" id="scenes">{scenes}</script>
+<script type="application/json" id="values">{values}</script>
 <script type="text/plain" id="source">{source}</script>
 <script type="module">
   const text = (id) => document.getElementById(id).textContent;
   const file = new Blob([text("source")], {{ type: "text/javascript" }});
   const {{ default: widget }} = await import(URL.createObjectURL(file));
-  const values = {{ scenes: JSON.parse(text("scenes")), step: 0 }};
+  const values = JSON.parse(text("values"));
   const nothing = () => {{}};
   const model = {{ get: (name) => values[name], set: nothing, save_changes: nothing, on: nothing }};
   widget.render({{ model, el: document.getElementById("here") }});
@@ -33,21 +35,28 @@ html[data-theme="dark"] body {{ background: #12161d }}</style></head><body><main
 
 
 @contextmanager
-def shown(
-    browser: Browser, *figures: Figure, width: int = 1000, theme: str = "light"
+def opened(
+    browser: Browser, widget: str, values: dict[str, Any], width: int = 1000, theme: str = "light"
 ) -> Iterator[Page]:
-    """A page with a player for the figures, and nothing that went wrong on it."""
+    """A page with one widget in a state, and nothing that went wrong on it."""
     context = browser.new_context(viewport={"width": width, "height": 900}, reduced_motion="reduce")
     page = context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
-    scenes = json.dumps([figure.to_json() for figure in figures]).replace("<", "\\u003c")
-    page.set_content(PAGE.format(style=style(), source=module("player"), scenes=scenes))
+    state = json.dumps(values).replace("<", "\\u003c")
+    page.set_content(PAGE.format(style=style(), source=module(widget), values=state))
     page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
     page.wait_for_selector("body[data-drawn]")
     yield page
     assert errors == []
     context.close()
+
+
+@contextmanager
+def shown(browser: Browser, figure: Figure, **more: Any) -> Iterator[Page]:
+    """A page with a player for the figure."""
+    with opened(browser, "player", {"scenes": [figure.to_json()], "step": 0}, **more) as page:
+        yield page
 
 
 def forked() -> Figure:
@@ -195,6 +204,24 @@ def test_a_tree_shows_the_way_of_each_request(browser: Browser) -> None:
         assert "line-through" in struck.evaluate(
             "node => getComputedStyle(node).textDecorationLine"
         )
+
+
+def test_another_size_of_blocks_cuts_the_pool_anew(browser: Browser) -> None:
+    widget = lab.what_if(
+        shared_beginning,
+        shared=lab.Knob(6, 0, 8, 1, "shared tokens", "tokens", kind="count"),
+        size=lab.Knob.choice("tokens in a block", *map(str, SIZES), value=2),
+    )
+    names = ("function", "knobs", "scenes", "baked")
+    with opened(browser, "what_if", {name: getattr(widget, name) for name in names}) as page:
+        assert page.locator(".pool td").count() == 8
+        page.get_by_label("tokens in a block").select_option("1")
+        assert page.locator(".pool td").count() == 32
+        assert "B finds 6 of 6 shared tokens" in page.locator(".tif-player .title").inner_text()
+        assert "Outlined" not in page.get_by_role("status").inner_text()
+        page.get_by_label("tokens in a block").select_option("8")
+        assert page.locator(".pool td").count() == 4
+        assert "B finds 0 of 6 shared tokens" in page.get_by_role("status").text_content()
 
 
 @pytest.mark.parametrize("figure", [forked, walks])
