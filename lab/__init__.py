@@ -66,6 +66,7 @@ _WHERE = {
     "occupancy": "lab.ledgers.occupancy",
     "percentile": "lab.ledgers.latency",
     "play": "lab.widgets.player",
+    "prefix_tree": "lab.figures.prefix_tree",
     "public_trace": "lab.public_traces",
     "request_rows": "lab.figures.rows",
     "request_states": "lab.figures.states",

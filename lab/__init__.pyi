@@ -22,6 +22,7 @@ from lab.figures.charts import line_chart as line_chart
 from lab.figures.crowd import crowd as crowd
 from lab.figures.lifeline import lifeline as lifeline
 from lab.figures.lifeline import task_lifeline as task_lifeline
+from lab.figures.prefix_tree import prefix_tree as prefix_tree
 from lab.figures.rows import request_rows as request_rows
 from lab.figures.states import request_states as request_states
 from lab.figures.timeline import timeline as timeline
