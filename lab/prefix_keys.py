@@ -5,9 +5,9 @@ The cache of `lab.prefix` is asked for real; only what its keys are made of is c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal
+from typing import Literal, Self
 
 from lab.prefix import Chain, Identity, PrefixIndex
 
@@ -101,3 +101,19 @@ def _verdict(
     if same_ids and differing <= {"tokenizer", "tenant"}:
         return "other text"
     return "wrong numbers"
+
+
+class Titled(tuple[int, ...]):
+    """Token ids of a prompt whose blocks have its title for a key: the cache that takes one text
+    for another of the same name. It is a tuple in all else, so that an engine may be asked it."""
+
+    title: str
+
+    def __new__(cls, title: str, ids: Iterable[int]) -> Self:
+        made = super().__new__(cls, ids)
+        made.title = title
+        return made
+
+    def block_keys(self, block_tokens: int) -> tuple[tuple[str, int], ...]:
+        """The title and the place of each full block."""
+        return tuple((self.title, place) for place in range(len(self) // block_tokens))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from lab.eviction import ByRank, ByRelease, Eviction
 from lab.kv_blocks import BlockPool
+from lab.ledgers.attention_io import Cited
 from lab.ledgers.latency import exact_ratio
 from lab.ledgers.table import Shown, Table
 from lab.prefix import Chain, Identity, PrefixIndex
@@ -59,6 +60,14 @@ class Replay(Shown):
             *(self.evictions, self.too_long),
         )
         return Table(columns, (row,), f"tokens of {self.requests} prompts")
+
+
+REPORTED = Cited(
+    what="an earlier trace of the same service, with prompts of 7,590 and answers of 182 tokens on "
+    "average: blocks in the cache, and the share of blocks that hit (%)",
+    values={"1,000": 30, "50,000": 50},
+    source="Qin et al. 2024, technical report of Mooncake, arXiv:2407.00079v3, section 4.2",
+)
 
 
 class _Prompt(NamedTuple):

@@ -14,6 +14,22 @@ FOLDER = "LAB_TRACES"
 """The environment variable that names the folder with trace files."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What a plain count of all prompts of a file with block hashes says, in order of arrival."""
+
+    requests: int
+    prompt_tokens: int
+    output_tokens: int
+    hashes: int
+    """Of blocks, the last one of a prompt too, which may not be full."""
+    repeated: int
+    """Of these, how many an earlier prompt had."""
+    full_blocks: int
+    found_blocks: int
+    """Of these, how many a prompt finds that computes its last token in any case."""
+
+
 @dataclass(frozen=True, slots=True)
 class PublicTrace:
     """What is known of a public trace: where it is found, and what its requests look like."""
@@ -28,6 +44,7 @@ class PublicTrace:
     output: Quantiles
     conversations: Conversations | None = None
     """How its prompts go on from one another, where it says so."""
+    counted: Counted | None = None
 
     def drawn(self, count: int, seed: int, name: str) -> Workload:
         """Requests of the same shape."""
@@ -76,6 +93,15 @@ PUBLIC = {
             pause_s=_quantiles(1, 12, 39, 66, 123, 267, 474, 1452, 3030),
             goes_on=0.329,
             output=_quantiles(*_MOONCAKE_OUTPUT),
+        ),
+        counted=Counted(
+            requests=12_031,
+            prompt_tokens=144_793_823,
+            output_tokens=4_122_048,
+            hashes=288_500,
+            repeated=105_710,
+            full_blocks=276_491,
+            found_blocks=105_592,
         ),
     ),
 }

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.prefix import Identity
-from lab.prefix_keys import FIELDS, IDS, ORDER, Prompted, chain_without, taken
+from lab.prefix import Chain, Identity
+from lab.prefix_keys import FIELDS, IDS, ORDER, Prompted, Titled, chain_without, taken
 
 FIRST = Prompted((1, 2, 3, 4, 5), Identity(model="m", tenant="t"))
 NAMES = [field.name for field in fields(Identity)]
@@ -73,3 +73,13 @@ def test_a_shorter_key_finds_no_less_and_the_whole_one_only_what_is_its_own(one,
 def test_an_unknown_field_is_an_error():
     with pytest.raises(ValueError, match=r"a key holds model, tokenizer.*; got 'title'"):
         chain_without(["title"], Identity(), 4, (1, 2))
+
+
+def test_a_title_is_the_same_for_two_texts_and_the_ids_are_not():
+    old, new = (Titled("rule", (1, 2, 3, yuan, 5)) for yuan in (600, 750))
+    keys = [Chain(Identity(), 2, prompt) for prompt in (old, new)]
+    assert keys[0][1] == keys[1][1]
+    assert old != new
+    assert old[2:4] == (3, 600)
+    assert Chain(Identity(), 2, tuple(old))[1] != Chain(Identity(), 2, tuple(new))[1]
+    assert Chain(Identity(), 2, Titled("house", old))[1] != keys[0][1]

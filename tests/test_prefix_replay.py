@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import lab
 from lab.eviction import RANKS
 from lab.policy import Continuous
-from lab.public_traces import FOLDER, PUBLIC
+from lab.public_traces import FOLDER, PUBLIC, Counted
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
 MOONCAKE = "mooncake-conversation"
@@ -113,18 +113,24 @@ def mooncake():
 
 
 def test_the_public_trace_hits_as_often_as_a_plain_count_of_its_hashes(mooncake):
-    seen, ids, repeated, full, taken, tokens = set(), 0, 0, 0, 0, 0
+    seen, hashes, repeated, full, taken = set(), 0, 0, 0, 0
     for request in mooncake:
-        hashes = request.prompt.hash_ids
-        ids += len(hashes)
-        again = [one in seen for one in hashes]
+        again = [one in seen for one in request.prompt.hash_ids]
+        hashes += len(again)
         repeated += sum(again)
         full += len(request.prompt) // 512
-        tokens += len(request.prompt)
         taken += min((len(request.prompt) - 1) // 512, ([*again, False]).index(False))
-        seen |= set(hashes)
-    assert (ids, full, tokens) == (288_500, 276_491, 144_793_823)
-    assert f"{repeated / ids:.1%}" == "36.6%", "of all ids, the unfinished last blocks too"
+        seen |= set(request.prompt.hash_ids)
+    assert PUBLIC[MOONCAKE].counted == Counted(
+        requests=len(mooncake),
+        prompt_tokens=mooncake.prompt_tokens,
+        output_tokens=mooncake.output_tokens,
+        hashes=hashes,
+        repeated=repeated,
+        full_blocks=full,
+        found_blocks=taken,
+    )
+    assert f"{repeated / hashes:.1%}" == "36.6%", "of all hashes, the unfinished last blocks too"
     assert f"{taken / full:.1%}" == "38.2%", "of full blocks, without the last token's"
     found = lab.prefix_hits(mooncake, block_tokens=512)
     assert (found.cached_blocks, found.full_blocks) == (taken, full)
