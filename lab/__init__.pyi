@@ -22,6 +22,7 @@ from lab.figures.charts import line_chart as line_chart
 from lab.figures.crowd import crowd as crowd
 from lab.figures.lifeline import lifeline as lifeline
 from lab.figures.lifeline import task_lifeline as task_lifeline
+from lab.figures.prefix_tree import prefix_tree as prefix_tree
 from lab.figures.rows import request_rows as request_rows
 from lab.figures.states import request_states as request_states
 from lab.figures.timeline import timeline as timeline
@@ -40,6 +41,7 @@ from lab.ledgers.memory import room as room
 from lab.ledgers.money import cost as cost
 from lab.ledgers.occupancy import occupancy as occupancy
 from lab.ledgers.reuse import reuse as reuse
+from lab.ledgers.reuse import shared_prefix as shared_prefix
 from lab.ledgers.sizes import device as device
 from lab.ledgers.sizes import model_size as model_size
 from lab.ledgers.splitting import split as split
@@ -53,6 +55,8 @@ from lab.live import serve as serve
 from lab.perfetto import save_perfetto as save_perfetto
 from lab.policy import Continuous as Continuous
 from lab.policy import Static as Static
+from lab.prefix_replay import hit_curve as hit_curve
+from lab.prefix_replay import prefix_hits as prefix_hits
 from lab.public_traces import public_trace as public_trace
 from lab.request import Request as Request
 from lab.run import given as given

@@ -22,7 +22,8 @@ ALLOWED = {
     "draws": set(),
     "trace_files": {"request"},
     "workload": {"request", "draws", "trace_files"},
-    "public_traces": {"draws", "workload"},
+    "conversations": {"request", "draws", "trace_files", "workload"},
+    "public_traces": {"draws", "workload", "conversations"},
     # what is decided, and what came of it
     "prefix": set(),
     "plan": {"request"},
@@ -44,8 +45,11 @@ ALLOWED = {
     "figures/vega": {"figures"},
     "figures/charts": {"request", "ledgers", "figures"},
     # who decides: nothing here knows who computes
-    "kv_blocks": set(),
+    "eviction": set(),
+    "kv_blocks": {"eviction"},
     "addresses": set(),
+    "prefix_keys": {"prefix"},
+    "prefix_replay": {"request", "ledgers", "eviction", "kv_blocks", "prefix", "prefix_keys"},
     "policy": {"request"},
     "decode_group": {"request", "plan"},
     "block_tables": {"request", "plan", "kv_blocks", "prefix", "policy"},
@@ -66,6 +70,7 @@ ALLOWED = {
         *("request", "workload", "record", "trace", "policy", "scheduler"),
         *("executors", "clock", "engine"),
     },
+    "tenants": {"request", "workload", "policy", "run", "executors", "ledgers"},
     "live": {
         *("sampling", "request", "plan", "trace", "policy", "prefix", "scheduler"),
         *("executors", "model", "clock", "deliveries", "engine"),
@@ -77,12 +82,13 @@ ALLOWED = {
     # what a reader may change: a run and its picture, from a few numbers
     "what_ifs": {
         *("request", "workload", "trace", "policy", "run", "executors", "ledgers", "figures"),
-        *("attention", "allocators"),
+        *("attention", "allocators", "prefix", "prefix_keys"),
     },
     # what is asked: every answer is computed by what stands above
     "questions": {
         *("request", "workload", "record", "trace", "ledgers", "answers", "exercises"),
-        *("policy", "kv_blocks", "executors", "run", "what_ifs", "attention"),
+        *("policy", "executors", "run", "what_ifs", "attention"),
+        *("kv_blocks", "prefix", "prefix_keys", "prefix_replay"),
     },
     # what moves and answers on a page
     "widgets": {"trace", "figures", "exercises", "questions"},

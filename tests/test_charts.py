@@ -272,6 +272,10 @@ def test_what_no_chart_can_show_is_an_error(make, change, message):
             lambda: lines([POINTS[0], {**POINTS[3], "hit rate (%)": None}]),
             "a line needs at least 1 value, and 'FIFO' has 0",
         ),
+        (
+            lambda: lab.area_chart(MEMORY, "time (ms)", (), "memory (blocks)", **WORDS),
+            "areas need at least 1 part, got 0",
+        ),
         (lambda: areas([{**MEMORY[0], "used": None}]), "bars and areas start at 0, and 'used' has"),
     ],
 )

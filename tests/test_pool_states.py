@@ -61,6 +61,15 @@ def assert_same(state: PoolState, books: Books, step: int, blocks: int) -> None:
     assert sum(state.host.values()) == books.host[step]
 
 
+def assert_filled_alike(state: PoolState, size: int) -> None:
+    """Whoever shares a block has filled as much of it."""
+    filled: dict[int, set[int]] = {}
+    for who, table in state.tables.items():
+        for place, block in enumerate(table):
+            filled.setdefault(block, set()).add(min(size, state.reached[who] - place * size))
+    assert all(len(amounts) == 1 for amounts in filled.values())
+
+
 def watched(requests: list[Request], policy: Policy, executor: Executor) -> tuple[Trace, Books]:
     scheduler = Scheduler(policy, repeats=False)
     books = Books(executor, scheduler)
@@ -89,6 +98,7 @@ def compare(drawn: tuple[list[Request], Policy], executor: Executor) -> None:
         assert_same(state, books, step, policy.blocks)
         for who, table in state.tables.items():
             assert len(table) == -(-state.reached[who] // policy.block_tokens)
+        assert_filled_alike(state, policy.block_tokens)
     pool = books.scheduler.pool
     assert pool is not None
     assert (states[-1].tables, set(states[-1].cached)) == ({}, set(pool._cached))

@@ -1,7 +1,8 @@
-"""What a reader may change in chapters 0, 1 and 8: any values, and what they make."""
+"""What a reader may change in chapters 0, 1, 5 and 8: any values, and what they make."""
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 
 from hypothesis import given
@@ -11,6 +12,7 @@ import lab
 from lab.figures.scene import Scene
 from lab.ledgers.definitions import DEFINITIONS
 from lab.what_ifs.attention import VALUES, WEIGHTS, merged_tiles
+from lab.what_ifs.blocks import OWN, SIZES, SLOTS, shared_beginning
 from lab.what_ifs.one_request import (
     example_log,
     one_log_many_definitions,
@@ -99,3 +101,29 @@ def test_the_chapters_tiles_are_those_of_the_ledger():
     assert found.inputs["v"] == list(VALUES[:4])
     wrong = found.wrong["equal_average"].value
     assert f"the mean of those is {wrong}, and is wrong" in scene.finding
+
+
+@given(st.integers(0, 8), st.sampled_from(range(len(SIZES))))
+def test_what_two_prompts_share_is_kept_once_as_far_as_it_fills_blocks(shared, size):
+    (grid,) = shared_beginning(shared, size)
+    tokens, last = SIZES[size], grid.frames[-1]
+    assert len(last.cells) * tokens == SLOTS
+    whole = shared // tokens
+    assert [cell.role for cell in last.cells].count("shared") == whole
+    positions = [shared + OWN + steps for steps in (2, 1)]  # B has had one step less
+    assert [len(last.rows[who]) for who in "AB"] == [-(-n // tokens) for n in positions]
+    filled = sum(positions) - whole * tokens
+    used = sum(-(-n // tokens) for n in positions) - whole
+    assert f"B finds {whole * tokens} of {shared} shared token" in grid.finding
+    assert grid.finding.endswith(f"with {filled} filled slots and {used * tokens - filled} empty.")
+
+
+def test_the_size_of_a_block_can_be_changed_on_a_page_without_python():
+    widget = lab.what_if(
+        shared_beginning,
+        shared=lab.Knob(6, 0, 8, 1, "shared tokens", "tokens", kind="count"),
+        size=lab.Knob.choice("tokens in a block", *map(str, SIZES), value=2),
+    )
+    assert len(widget.baked["results"]) == 9 * len(SIZES)
+    assert len(json.dumps(widget.baked)) < 80_000
+    assert "B finds 4 of 6 shared tokens" in repr(widget)

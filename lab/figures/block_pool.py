@@ -35,7 +35,7 @@ def block_pool(
     moments = [*(trace.starts or ()), trace.last]
     labels = [*step_labels(trace), "end"]
     frames = []
-    before = PoolState(-1, {}, {}, (), {}, (), {})
+    before = PoolState(-1, {}, {}, (), {}, {}, {})
     for state, at, label in zip(states, moments, labels, strict=True):
         cells = tuple(_cells(before, state, size, blocks))
         caption = "; ".join(_changes(trace, before, state)) or _quiet(state)

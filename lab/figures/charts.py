@@ -152,6 +152,8 @@ def area_chart(
     A row with 3 used, 1 reserved and 4 free blocks reaches up to 8. Raises ValueError for rows that
     lack a column, for parts below 0, and for two rows at one place.
     """
+    if not parts:
+        raise ValueError("areas need at least 1 part, got 0")
     areas: dict[str, Values] = {part: {} for part in parts}
     for row in _checked(rows, (x, *parts)):
         for part in parts:

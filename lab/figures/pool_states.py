@@ -22,12 +22,12 @@ MOST_STEPS = 200
 
 
 class Known(NamedTuple):
-    """A published block: the block before it (None: it begins a sequence), its own token ids, its
-    digest, and for whom it may be used again."""
+    """What a published block holds: its digest, that of the block before it (None: it begins a
+    sequence), its own token ids, and for whom it may be used again."""
 
-    parent: int | None
-    ids: tuple[object, ...]
     digest: bytes
+    before: bytes | None
+    ids: tuple[object, ...]
     identity: Identity
 
 
@@ -43,7 +43,8 @@ class PoolState(NamedTuple):
     chunks: tuple[Chunk, ...]
     known: Mapping[int, Known]
     """Published blocks; those that nobody holds are the cached ones."""
-    evicted: tuple[int, ...]
+    evicted: Mapping[int, Known]
+    """Cached blocks that were given up for this step, the first one first."""
     host: Mapping[str, int]
     """Blocks of each request that lie in host memory."""
 
@@ -137,11 +138,11 @@ class _Replay:
     def step(self, number: int) -> PoolState:
         """The pool while step `number` is computed; the steps have to come in their order."""
         chunks = self._steps[number] if number < len(self._steps) else ()
-        evicted = tuple(block for step, block in self._trace.evictions if step == number)
         self._leave(number)
-        for block in evicted:
+        evicted = {}
+        for block in [block for step, block in self._trace.evictions if step == number]:
             self._index.forget(block)
-            del self._known[block]
+            evicted[block] = self._known.pop(block)
         for chunk in chunks:
             self._take(chunk)
         state = PoolState(
@@ -196,8 +197,8 @@ class _Replay:
             block = table[place]
             if block in fresh:
                 digest, ids = keys[place]
-                before = self._index.parent(block)
-                self._known[block] = Known(before, ids, digest, keys.identity)
+                before = keys[place - 1].digest if place else None
+                self._known[block] = Known(digest, before, ids, keys.identity)
         self._published[who] = max(first, full)
 
     def _host(self, number: int) -> Iterator[tuple[str, int]]:

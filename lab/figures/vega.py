@@ -157,12 +157,7 @@ def _from_right(pixels: float) -> Any:
 
 
 def _scale(axis: Axis, **more: Any) -> alt.Scale:
-    domain = [axis.low, axis.high]
-    return alt.Scale(domain=domain, nice=False, zero=False, type=_kind(axis), **more)
-
-
-def _kind(axis: Axis) -> Any:
-    return "log" if axis.log else "linear"
+    return alt.Scale(type="log" if axis.log else "linear", domain=[axis.low, axis.high], **more)
 
 
 def _across(axis: Axis, room: float) -> alt.X:

@@ -11,6 +11,9 @@ export function columnsIn(width, count) {
   return Math.min(fits, count);
 }
 
+/** The holders of a cell in short: three by name, of more the number. */
+export const namesIn = (who) => [...who.slice(0, 3), ...(who.length > 3 ? [`+${who.length - 3}`] : [])].join(" ");
+
 /** What a screen reader says of a cell. */
 export function cellWords(number, [role, who, filled, note], { cell, slots }) {
   const whose = who.length ? `held by ${who.join(", ")}` : role;
@@ -78,8 +81,8 @@ export function grid(scene, colour) {
     frame.cells.forEach((cell, number) => {
       const [role, who, filled, note] = cell;
       cells[number].className = `${role} ${who.length === 1 ? colour(who[0]) : "none"}${note ? " fresh" : ""}`;
-      cells[number].setAttribute("aria-label", cellWords(number, cell, scene));
-      cells[number].replaceChildren(...inside(number, role, who, filled, note));
+      cells[number].replaceChildren(element("span", { className: "unseen", textContent: cellWords(number, cell, scene) }),
+        ...inside(number, role, who, filled, note));
     });
     const some = [...Object.entries(frame.rows).map(([who, row]) => [who, row.map((cell, place) => step(place, cell, frame))]),
       ...Object.entries(frame.aside).map(([who, text]) => [who, [element("span", { textContent: text })]])];
@@ -95,11 +98,13 @@ export function grid(scene, colour) {
     const part = filled < scene.slots && who.length ? `${filled}/${scene.slots}` : "";
     const bar = element("span", { className: "bar" }, element("span"));
     bar.firstChild.style.width = `${(100 * filled) / scene.slots}%`;
-    return [
+    const seen = [
       element("span", { className: "line soft" }, element("span", { textContent: number }), element("span", { textContent: part })),
-      element("span", { className: "name", textContent: who.join(" ") || role }), bar,
+      element("span", { className: "name", textContent: namesIn(who) || role }), bar,
       element("span", { className: "note", textContent: note }),
     ];
+    for (const one of seen) one.setAttribute("aria-hidden", "true"); // the words say the same
+    return seen;
   }
 
   function step(place, cell, frame) {

@@ -7,11 +7,12 @@ import { endOf, foundIn, momentsOf, nameOf, toldAt } from "./frames.js";
 import { grid } from "./grid.js";
 import { lanes } from "./lanes.js";
 import { tagOf } from "./tag.js";
+import { tree } from "./tree.js";
 
 const MANY = 40; // lanes; more are drawn on a canvas
 
 /** Who draws a scene. */
-const stageOf = (scene) => ({ board, grid })[scene.kind] ?? (scene.lanes.length > MANY ? crowd : lanes);
+const stageOf = (scene) => ({ board, grid, tree })[scene.kind] ?? (scene.lanes.length > MANY ? crowd : lanes);
 
 /**
  * One colour a request, the same in every figure: A to F have their own, others take them in the

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { cellAfter, cellWords, columnsIn } from "../../lab/widgets/grid.js";
+import { cellAfter, cellWords, columnsIn, namesIn } from "../../lab/widgets/grid.js";
 import { coloursOf } from "../../lab/widgets/player.js";
 
 test("a window is filled with 4, 8 or 16 cells a row, and a narrow one keeps 4", () => {
@@ -26,6 +26,10 @@ test("a cell says its number, whose it is, how full it is and what happened", ()
   assert.equal(cellWords(0, ["shared", ["A", "B"], 16, ""], of), "block 0, held by A, B, full");
   assert.equal(cellWords(7, ["cached", [], 16, "kept"], of), "block 7, cached, kept");
   assert.equal(cellWords(8, ["free", [], 0, ""], of), "block 8, free");
+});
+
+test("many holders are told by three names and the number of the others", () => {
+  assert.deepEqual([[], ["A"], ["A", "B", "C"], ["A", "B", "C", "D", "E"]].map(namesIn), ["", "A", "A B C", "A B C +2"]);
 });
 
 test("the holders of a grid have the colours of their names", () => {
