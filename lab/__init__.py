@@ -58,6 +58,7 @@ _WHERE = {
     "kv_bytes": "lab.ledgers.memory",
     "kv_cache": "lab.ledgers.memory",
     "latency": "lab.ledgers.latency",
+    "launch": "lab.parallel.launch",
     "lifeline": "lab.figures.lifeline",
     "line_chart": "lab.figures.charts",
     "live_engine": "lab.live",

@@ -52,6 +52,7 @@ from lab.ledgers.units import in_unit as in_unit
 from lab.live import generate as generate
 from lab.live import live_engine as live_engine
 from lab.live import serve as serve
+from lab.parallel.launch import launch as launch
 from lab.perfetto import save_perfetto as save_perfetto
 from lab.policy import Continuous as Continuous
 from lab.policy import Static as Static

@@ -39,6 +39,7 @@ ALLOWED = {
     "recompute": {"worked_numbers"},
     "attention": set(),
     "ledgers": {"request", "plan", "record", "trace", "attention"},
+    "parallel": {"ledgers"},
     "answers": {"ledgers"},
     "exercises": {"answers"},
     "figures": {"request", "prefix", "plan", "record", "trace", "attention", "ledgers"},
@@ -79,6 +80,11 @@ ALLOWED = {
         *("addresses", "request", "workload", "trace", "policy", "run", "executors", "ledgers"),
     },
     "calibration": {"request", "trace", "policy", "executors", "model", "clock", "live"},
+    # several processes
+    "parallel/launch": {"ledgers", "clock", "parallel"},
+    "parallel/collectives": {"ledgers", "parallel"},
+    "parallel/world": {"parallel"},
+    "parallel/worker": {"parallel"},
     # what a reader may change: a run and its picture, from a few numbers
     "what_ifs": {
         *("request", "workload", "trace", "policy", "run", "executors", "ledgers", "figures"),
@@ -106,6 +112,8 @@ PACKAGES = {  # what a row needs beyond the standard library
     "attention/live": {"torch"},
     "executors/live": {"torch"},
     "live": {"torch"},
+    "parallel/collectives": {"torch"},
+    "parallel/world": {"torch"},
     "widgets": {"anywidget", "traitlets"},
 }
 

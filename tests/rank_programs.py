@@ -1,0 +1,85 @@
+"""What ranks do in the tests: processes of their own import it from this file."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lab.parallel.world import World
+
+
+def drawn(seed: int, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def collectives(world: World, lengths: tuple[int, ...]) -> dict[str, Any]:
+    """Every collective by the library and by our ring, and what each was counted as."""
+    group, found = world.along("dp"), dict[str, Any]()
+    for length in lengths:
+        mine = drawn(world.rank, length)
+        for by in ("library", "ring"):
+            found["all-reduce", by, length] = group.all_reduce(mine.clone(), by)
+            found["all-gather", by, length] = group.all_gather(mine, by)
+            pieces = drawn(100 + world.rank, group.size, length)
+            found["reduce-scatter", by, length] = group.reduce_scatter(pieces, by)
+    return found
+
+
+def exchanges(world: World, rows: tuple[tuple[int, ...], ...]) -> dict[str, Any]:
+    """What is sent from one to another: `rows[a][b]` rows from a to b."""
+    group, n = world.along("dp"), world.rank
+    mine = torch.full((sum(rows[n]), 2), float(n))
+    coming = [row[n] for row in rows]
+    into = torch.empty(3)
+    work = group.send(torch.full((4,), float(n)), (n + 1) % group.size)
+    received = group.receive(torch.empty(4), (n - 1) % group.size)
+    if work is not None:
+        work.wait()
+    return {
+        "all-to-all": group.all_to_all(mine, rows[n], coming),
+        "send": received,
+        "shift": group.shift(torch.full((3,), float(n)), into),
+        "tell": world.everyone.tell({"from": n, "text": "ä"} if n == 1 else None, source=1),
+        "nothing": group.all_reduce(torch.empty(0, 3)),
+    }
+
+
+def along_axes(world: World) -> dict[str, Any]:
+    """Who stands where, and a sum along each axis."""
+    return {
+        axis: (world.along(axis).ranks, int(world.along(axis).all_reduce(torch.tensor(world.rank))))
+        for axis in ("tp", "pp")
+    }
+
+
+def killed(world: World, pids: str) -> None:
+    """Rank 1 is killed in the middle of a sum; the others wait for it."""
+    with open(f"{pids}/{world.rank}", "w", encoding="ascii") as file:
+        file.write(str(os.getpid()))
+    print(f"rank {world.rank} begins")
+    for round in range(1000):
+        world.everyone.all_reduce(torch.ones(10))
+        if world.rank == 1 and round == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def wrong(world: World) -> None:
+    if world.rank == 1:
+        raise ValueError("seats must be at least 1, got 0")
+    world.everyone.all_reduce(torch.ones(10))
+
+
+def hung(world: World) -> None:
+    if world.rank == 0:
+        world.everyone.all_reduce(torch.ones(10))
+    else:
+        signal.pause()
+
+
+def quiet(world: World) -> None:
+    """Ends without a report."""
+    os._exit(0)
