@@ -53,6 +53,8 @@ from lab.live import generate as generate
 from lab.live import live_engine as live_engine
 from lab.live import serve as serve
 from lab.parallel.launch import launch as launch
+from lab.parallel.mesh import Mesh as Mesh
+from lab.parallel.serving import serve_sharded as serve_sharded
 from lab.perfetto import save_perfetto as save_perfetto
 from lab.policy import Continuous as Continuous
 from lab.policy import Static as Static

@@ -60,8 +60,9 @@ class LiveEngine(Engine):
         clock: WallClock,
         threads: int,
         link_bytes_per_s: float | None = None,
+        executes: Callable[..., LiveExecutor] = LiveExecutor,
     ) -> None:
-        executor = LiveExecutor(
+        executor = executes(
             model.decoder,
             scheduler.policy,
             clock,
@@ -243,6 +244,7 @@ def live_engine(
     clock: WallClock | None = None,
     threads: int | None = None,
     link_bytes_per_s: float | None = None,
+    executes: Callable[..., LiveExecutor] = LiveExecutor,
 ) -> LiveEngine:
     """A model, the scheduler and the wall clock put together; `policy` must have blocks.
 
@@ -250,7 +252,7 @@ def live_engine(
     On a CPU `threads` compute, unless told otherwise one for a model narrower than 1,024, whose
     steps are too short to be shared, and else as many as torch has. Blocks that are swapped move
     no faster than `link_bytes_per_s`: beside a CPU, where a swap is a copy in the same memory, that
-    is how a link behaves which is not there.
+    is how a link behaves which is not there. `executes` makes an executor of another kind.
 
         with lab.live_engine("tiny", lab.Continuous(seats=8, blocks=256)) as engine:
             for delivery in engine.generate(engine.request("It is a truth")):
@@ -271,7 +273,16 @@ def live_engine(
     }
     scheduler = Scheduler(policy, repeats=False, identity=Identity(model=model.name))
     trace = Trace("s", settings, starts=[], ends=[], keep=keep)
-    return LiveEngine(model, scheduler, trace, clock or WallClock(), threads, link_bytes_per_s)
+    clock = clock or WallClock()
+    return LiveEngine(model, scheduler, trace, clock, threads, link_bytes_per_s, executes)
+
+
+def with_blocks(policy: Policy, requests: Iterable[Request]) -> Policy:
+    """A policy with blocks: its own, or as many as its longest `seats` requests need together."""
+    if policy.blocks is not None:
+        return policy
+    longest = sorted(-(-request.max_computed // policy.block_tokens) for request in requests)
+    return replace(policy, blocks=max(1, sum(longest[-policy.seats :])))
 
 
 def serve(
@@ -291,10 +302,7 @@ def serve(
     `live_engine`.
     """
     requests = list(workload)
-    if policy.blocks is None:
-        size = policy.block_tokens
-        longest = sorted(-(-request.max_computed // size) for request in requests)
-        policy = replace(policy, blocks=max(1, sum(longest[-policy.seats :])))
+    policy = with_blocks(policy, requests)
     engine = live_engine(
         model, policy, keep=None, clock=clock, threads=threads, link_bytes_per_s=link_bytes_per_s
     )

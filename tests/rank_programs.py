@@ -9,7 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lab.parallel.serving import _logits, _serve
 from lab.parallel.world import World
+from lab.policy import Policy
+from lab.request import Request
+from lab.trace import Trace
 
 
 def drawn(seed: int, *shape: int) -> Tensor:
@@ -35,10 +39,8 @@ def exchanges(world: World, rows: tuple[tuple[int, ...], ...]) -> dict[str, Any]
     mine = torch.full((sum(rows[n]), 2), float(n))
     coming = [row[n] for row in rows]
     into = torch.empty(3)
-    work = group.send(torch.full((4,), float(n)), (n + 1) % group.size)
+    group.send(torch.full((4,), float(n)), (n + 1) % group.size)
     received = group.receive(torch.empty(4), (n - 1) % group.size)
-    if work is not None:
-        work.wait()
     return {
         "all-to-all": group.all_to_all(mine, rows[n], coming),
         "send": received,
@@ -83,3 +85,18 @@ def hung(world: World) -> None:
 def quiet(world: World) -> None:
     """Ends without a report."""
     os._exit(0)
+
+
+def serving(
+    world: World,
+    model: str,
+    dtype: str,
+    work: list[Request],
+    ways: dict[str, Policy],
+    microbatches: int = 1,
+) -> tuple[dict[str, Trace | None], tuple[Tensor, ...]]:
+    """The same work under several policies, and the logits of its prompts."""
+    traces = {
+        way: _serve(world, work, policy, model, dtype, microbatches) for way, policy in ways.items()
+    }
+    return traces, _logits(world, model, [request.prompt for request in work], dtype)

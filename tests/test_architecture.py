@@ -85,6 +85,12 @@ ALLOWED = {
     "parallel/collectives": {"ledgers", "parallel"},
     "parallel/world": {"parallel"},
     "parallel/worker": {"parallel"},
+    "parallel/tensor": {"model", "parallel"},
+    "parallel/pipeline": {"model", "parallel"},
+    "parallel/serving": {
+        *("request", "plan", "trace", "policy", "clock", "ledgers", "model", "executors", "live"),
+        "parallel",
+    },
     # what a reader may change: a run and its picture, from a few numbers
     "what_ifs": {
         *("request", "workload", "trace", "policy", "run", "executors", "ledgers", "figures"),
@@ -114,6 +120,9 @@ PACKAGES = {  # what a row needs beyond the standard library
     "live": {"torch"},
     "parallel/collectives": {"torch"},
     "parallel/world": {"torch"},
+    "parallel/tensor": {"torch"},
+    "parallel/pipeline": {"torch"},
+    "parallel/serving": {"torch"},
     "widgets": {"anywidget", "traitlets"},
 }
 

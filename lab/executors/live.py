@@ -5,7 +5,7 @@ The executor keeps what the scheduler never sees: token ids, block tables, K and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -144,9 +144,16 @@ class LiveExecutor:
             chunk.request_id: row
             for row, chunk in enumerate(chunk for chunk in computed if chunk.samples)
         }
-        brings = [chunk for chunk in plan.written if chunk.samples]
-        rows = [row_of[chunk.fork_of or chunk.request_id] for chunk in brings]
-        tokens, failures = self._choose([chunk.request_id for chunk in brings], logits_RV[rows])
+        brings = {
+            chunk.request_id: row_of[chunk.fork_of or chunk.request_id]
+            for chunk in plan.written
+            if chunk.samples
+        }
+        return self._outcome(brings, logits_RV)
+
+    def _outcome(self, brings: Mapping[str, int], logits_RV: Tensor) -> StepOutcome:
+        """What the rows of logits say for each sequence that gets a token."""
+        tokens, failures = self._choose(list(brings), logits_RV[list(brings.values())])
         stops = {who: "stop" for who, token in tokens.items() if self.answers[who].say(token)}
         return StepOutcome(
             (self.clock.now(),), {who: (token,) for who, token in tokens.items()},
@@ -176,6 +183,10 @@ class LiveExecutor:
             answer = self.answers[chunk.request_id]
             ids += answer.ids(chunk.start, chunk.stop)
             spans.append(Span(chunk.num_tokens, chunk.stop, answer.table, int(chunk.samples)))
+        return self._forward(ids, spans)
+
+    def _forward(self, ids: Sequence[int], spans: Sequence[Span]) -> Tensor:
+        """The rows of logits that the spans ask for, in order; `ids` are the tokens of all."""
         batch = FlatBatch.of(spans, self.kv)
         return self.decoder.forward(self.kv.index(ids), batch, self.kv)
 

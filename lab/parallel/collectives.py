@@ -58,6 +58,11 @@ class Group:
         self.axis, self.ranks, self.device = axis, tuple(ranks), device
         self.size, self.index = len(self.ranks), self.ranks.index(rank)
         self._handle, self._account = handle, account
+        self._on_the_way: tuple[dist.Work, Tensor] | None = None
+
+    def shares(self, total: int) -> list[range]:
+        """`total` things cut into a run for each rank, the first of which hold one more."""
+        return [share(total, self.size, place) for place in range(self.size)]
 
     def all_reduce(self, x: Tensor, by: Way = "library") -> Tensor:
         """The sum of every rank's `x`, in its place: on all ranks the same bits."""
@@ -111,13 +116,18 @@ class Group:
         )
         return received
 
-    def send(self, x: Tensor, to: int) -> dist.Work | None:
-        """Send `x` to the rank at place `to`, and go on. `x` must stay as it is until the
-        returned work is done."""
+    def send(self, x: Tensor, to: int) -> None:
+        """Send `x` to the rank at place `to`, and go on when what was sent before has gone. `x`
+        must stay as it is until the next call."""
         if not x.numel():
-            return None
+            return
+        if self._on_the_way is not None:
+            self._on_the_way[0].wait()
         self._tally("send", "direct", x.nbytes).sent_bytes += x.nbytes
-        return dist.isend(x.contiguous(), self.ranks[to], group=self._handle)
+        x = x.contiguous()
+        work = dist.isend(x, self.ranks[to], group=self._handle)
+        assert work is not None, "both ranks belong to the group"
+        self._on_the_way = work, x  # a message that nobody remembers is never sent
 
     def receive(self, x: Tensor, source: int) -> Tensor:
         """Fill `x` with what the rank at place `source` sends."""
@@ -161,8 +171,7 @@ class Group:
     def _cut(self, x: Tensor) -> list[Tensor]:
         """`x` in as many runs as there are ranks: the first ones hold one number more."""
         flat = x.view(-1)
-        runs = (share(len(flat), self.size, place) for place in range(self.size))
-        return [flat[run.start : run.stop] for run in runs]
+        return [flat[run.start : run.stop] for run in self.shares(len(flat))]
 
     def _scatter(self, pieces: Sequence[Tensor], tally: Tally) -> None:
         """Piece r goes round, from the neighbour of rank r to rank r, and every rank adds its own:

@@ -63,9 +63,13 @@ class World:
             for (axis, kind, algorithm), tally in self._account.items()
         )
 
+    def meet(self) -> None:
+        """Wait until all ranks are here."""
+        dist.barrier()
+
     def leave(self) -> None:
         """Wait for the others, then part from them."""
-        dist.barrier()
+        self.meet()
         dist.destroy_process_group()
 
     def _group(self, axis: str) -> Group:
