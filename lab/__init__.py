@@ -80,6 +80,7 @@ _WHERE = {
     "save_perfetto": "lab.perfetto",
     "self_check": "lab.widgets.self_check",
     "serve": "lab.live",
+    "serve_replicas": "lab.parallel.replicas",
     "serve_sharded": "lab.parallel.serving",
     "shared_prefix": "lab.ledgers.reuse",
     "simulate": "lab.run",

@@ -54,6 +54,7 @@ from lab.live import live_engine as live_engine
 from lab.live import serve as serve
 from lab.parallel.launch import launch as launch
 from lab.parallel.mesh import Mesh as Mesh
+from lab.parallel.replicas import serve_replicas as serve_replicas
 from lab.parallel.serving import serve_sharded as serve_sharded
 from lab.perfetto import save_perfetto as save_perfetto
 from lab.policy import Continuous as Continuous

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from lab.parallel.context import attend
+from lab.parallel.expert import mix
+from lab.parallel.launch import Calls
+from lab.parallel.mesh import Mesh
 from lab.parallel.serving import _logits, _serve
 from lab.parallel.world import World
+from lab.parallel.zero import train
 from lab.policy import Policy
 from lab.request import Request
 from lab.trace import Trace
@@ -100,3 +105,33 @@ def serving(
         way: _serve(world, work, policy, model, dtype, microbatches) for way, policy in ways.items()
     }
     return traces, _logits(world, model, [request.prompt for request in work], dtype)
+
+
+class Counted(NamedTuple):
+    """What one method found, and what it alone held and called."""
+
+    value: Any
+    held: dict[str, int]
+    calls: dict[tuple[str, str], Calls]
+
+
+def methods(
+    world: World,
+    sequences: dict[str, dict[str, Any]],
+    mixtures: dict[str, dict[str, Any]],
+    trainings: dict[str, dict[str, Any]],
+) -> dict[str, Counted]:
+    """Attention round a ring, mixtures of experts and trainings, one after the other."""
+    ranks = world.mesh.ranks
+    jobs = [
+        *((name, attend, Mesh(cp=ranks), how) for name, how in sequences.items()),
+        *((name, mix, Mesh(ep=ranks), how) for name, how in mixtures.items()),
+        *((name, train, Mesh(dp=ranks), how) for name, how in trainings.items()),
+    ]
+    found = {}
+    for name, method, mesh, how in jobs:
+        alone = World(mesh, world.rank, world.device)
+        value = method(alone, **how)
+        calls = {(calls.axis, calls.kind): calls for calls in alone.calls}
+        found[name] = Counted(value, alone.held, calls)
+    return found

@@ -85,11 +85,18 @@ ALLOWED = {
     "parallel/collectives": {"ledgers", "parallel"},
     "parallel/world": {"parallel"},
     "parallel/worker": {"parallel"},
+    "parallel/context": {"parallel"},
+    "parallel/expert": {"parallel"},
+    "parallel/zero": {"parallel"},
     "parallel/tensor": {"model", "parallel"},
     "parallel/pipeline": {"model", "parallel"},
     "parallel/serving": {
         *("request", "plan", "trace", "policy", "clock", "ledgers", "model", "executors", "live"),
         "parallel",
+    },
+    "parallel/router": {"request", "prefix"},
+    "parallel/replicas": {
+        *("request", "trace", "policy", "ledgers", "model", "live", "parallel"),
     },
     # what a reader may change: a run and its picture, from a few numbers
     "what_ifs": {
@@ -120,6 +127,9 @@ PACKAGES = {  # what a row needs beyond the standard library
     "live": {"torch"},
     "parallel/collectives": {"torch"},
     "parallel/world": {"torch"},
+    "parallel/context": {"torch"},
+    "parallel/expert": {"torch"},
+    "parallel/zero": {"torch"},
     "parallel/tensor": {"torch"},
     "parallel/pipeline": {"torch"},
     "parallel/serving": {"torch"},

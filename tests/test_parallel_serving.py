@@ -25,6 +25,8 @@ from lab.model.weights import Weights
 from lab.parallel.launch import Launch, launch
 from lab.parallel.mesh import Mesh
 from lab.parallel.pipeline import layout_of
+from lab.parallel.replicas import serve_replicas
+from lab.parallel.router import Router
 from lab.parallel.serving import serve_sharded, sharded_logits
 from lab.parallel.traffic import exchanges
 from lab.policy import Policy
@@ -287,3 +289,30 @@ def test_kv_heads_that_serve_unequally_are_refused(odd: str, tmp_path: Path) -> 
     (tmp_path / "config.json").write_text(json.dumps(ODD | {"num_key_value_heads": 3}))
     with pytest.raises(ValueError, match="3 of 6 query heads read its 2 KV heads unequally often"):
         layout_of(str(tmp_path), Mesh(tp=2))
+
+
+# Replicas
+
+
+@pytest.mark.timeout(150)
+def test_replicas_answer_as_one_device_and_keep_beginnings_together() -> None:
+    encode = tiny().tokenizer.encode
+    houses = [tuple(encode(f"The {name} had rained since Monday, and")) for name in ("sky", "sea")]
+    work = [
+        Request(id=f"{house} {n}", prompt=(*prompt, 5 + n), max_tokens=4, arrival=0.001 * n)
+        for n in range(3)
+        for house, prompt in enumerate(houses)
+    ]
+    policy = lab.Continuous(seats=2, blocks=40, block_tokens=8, prefix_cache=True)
+    run = serve_replicas(work, policy, 2)
+    assert run.homes == {request.id: int(request.id[0]) for request in work}
+    outputs = {r.id: r.output for trace in run.traces for r in trace.requests}
+    assert outputs == {r.id: r.output for r in lab.serve(work, policy, tiny()).requests}
+    whole_bytes = tiny().decoder.weights.num_bytes
+    for row, trace in zip(run.table(), run.traces, strict=True):
+        trace.check()
+        assert (row["requests"], row["sent (bytes)"]) == (3, 0)
+        assert row["parameters (bytes)"] == whole_bytes
+        assert row["cached"] >= 8  # at least the third has the beginning of the first
+    with pytest.raises(ValueError, match="the router knows 3 replicas, and there are 2"):
+        serve_replicas(work, policy, 2, router=Router(3))
