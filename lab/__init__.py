@@ -32,6 +32,7 @@ _WHERE = {
     "Trace": "lab.trace",
     "Uniform": "lab.draws",
     "Workload": "lab.workload",
+    "agreement": "lab.parallel.agreement",
     "allocation": "lab.ledgers.allocation",
     "area_chart": "lab.figures.charts",
     "bar_chart": "lab.figures.charts",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from typing import Any, NamedTuple
 
 import torch
@@ -71,6 +72,8 @@ def killed(world: World, pids: str) -> None:
     for round in range(1000):
         world.everyone.all_reduce(torch.ones(10))
         if world.rank == 1 and round == 5:
+            with open(f"{pids}/killed at", "w", encoding="ascii") as file:
+                file.write(str(time.time()))
             os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -80,7 +83,10 @@ def wrong(world: World) -> None:
     world.everyone.all_reduce(torch.ones(10))
 
 
-def hung(world: World) -> None:
+def hung(world: World, pids: str | None = None) -> None:
+    if pids is not None:
+        with open(f"{pids}/{world.rank}", "w", encoding="ascii") as file:
+            file.write(str(os.getpid()))
     if world.rank == 0:
         world.everyone.all_reduce(torch.ones(10))
     else:

@@ -94,6 +94,7 @@ ALLOWED = {
         *("request", "plan", "trace", "policy", "clock", "ledgers", "model", "executors", "live"),
         "parallel",
     },
+    "parallel/agreement": {"request", "trace", "ledgers", "model"},
     "parallel/router": {"request", "prefix"},
     "parallel/replicas": {
         *("request", "trace", "policy", "ledgers", "model", "live", "parallel"),
@@ -127,6 +128,7 @@ PACKAGES = {  # what a row needs beyond the standard library
     "live": {"torch"},
     "parallel/collectives": {"torch"},
     "parallel/world": {"torch"},
+    "parallel/agreement": {"torch"},
     "parallel/context": {"torch"},
     "parallel/expert": {"torch"},
     "parallel/zero": {"torch"},

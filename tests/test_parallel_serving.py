@@ -177,6 +177,11 @@ def test_on_two_ranks_the_shipped_model_gives_one_devices_answers(halves: Launch
     for found, exact in zip(logits, whole_logits(model, asked(1024)), strict=True):
         assert (found - exact).abs().max() < WITHIN
     assert halves.values[1][0] == dict.fromkeys(WAYS)  # the other rank has no trace
+    alike = lab.agreement(traces["static"], traces["continuous"], asked(1024))
+    assert [row["equal"] for row in alike] == [
+        traces["static"][row["request"]].output == traces["continuous"][row["request"]].output
+        for row in alike
+    ]
     assert traces["static"].settings["maker"] == "distributed"
     assert conditions(traces["static"]).endswith("in float32 on cpu, cut along tp 2")
 
@@ -316,3 +321,24 @@ def test_replicas_answer_as_one_device_and_keep_beginnings_together() -> None:
         assert row["cached"] >= 8  # at least the third has the beginning of the first
     with pytest.raises(ValueError, match="the router knows 3 replicas, and there are 2"):
         serve_replicas(work, policy, 2, router=Router(3))
+
+
+# Where answers part
+
+
+def test_answers_that_part_are_shown_with_the_margin_there() -> None:
+    work = asked(1024)[2:]
+    one, other = (lab.serve(work, lab.Continuous(seats=3), tiny()) for _ in range(2))
+    assert all(row["equal"] for row in lab.agreement(one, other, work))
+    said = one["thirteen"].output
+    logits_V = last_logits(tiny(torch.float64).decoder, [*work[0].prompt, *said[:3]], 1)[0]
+    best, second = logits_V.topk(2)
+    assert int(second[0]) == said[3]
+    said[3] = int(second[1])
+    one["sampled"].output[2] += 1
+    rows = {row["request"]: row for row in lab.agreement(one, other, work)}
+    assert rows["alike"]["equal"]
+    assert rows["thirteen"]["parts at token"] == 3
+    assert rows["thirteen"]["margin (logits)"] == pytest.approx(float(best[0] - best[1]))
+    assert rows["sampled"]["parts at token"] == 2
+    assert rows["sampled"]["margin (logits)"] is None
