@@ -276,6 +276,7 @@ def test_a_run_sends_what_the_ledger_says() -> None:
         (Mesh(tp=3), {}, "model 'tiny': heads must divide evenly among tp, got 8 and 3: 8/3 each"),
         (Mesh(dp=2), {}, "a decoder is cut along tp and pp, got dp 2"),
         (Mesh(pp=5), {}, "each stage needs a layer, got 5 stages and 4"),
+        (Mesh(tp=2), {"dtype": "int8"}, "dtype must be one of float32, float64, bfloat16, float16"),
         (Mesh(tp=2), {"microbatches": 0}, "microbatches must be at least 1, got 0"),
         (Mesh(tp=2), {"model": "tin"}, "tin is neither a folder nor one of tiny, tiny-draft"),
         (Mesh(tp=2), {"policy": lab.Continuous(draft_tokens=2)}, "draft_tokens must be 0, got 2"),

@@ -23,12 +23,13 @@ def agreement(one: Trace, other: Trace, workload: Iterable[Request], model: str 
     """
     exact, rows = None, []
     for request in workload:
+        prompt = [token for token in request.prompt if isinstance(token, int)]
         for answer in request.answers:
             said, wanted = one[answer.id].output, other[answer.id].output
             place = margin = None
             if said != wanted:
                 exact = exact or load(model, torch.float64)
-                parted = parting(exact.decoder, list(answer.prompt), said, wanted)  # type: ignore[arg-type]  # ids
+                parted = parting(exact.decoder, prompt, said, wanted)
                 assert parted is not None, "they differ"
                 place = parted.place
                 margin = parted.margin if answer.sampling.is_greedy else None

@@ -123,7 +123,8 @@ def attend(
     """
     group, total = world.along("cp"), len(q_THE)
     run = group.shares(total)[group.index]
-    mine_2LKE = kv_2LKE[:, run.start : run.stop].clone()
+    q_THE = q_THE.to(world.device)
+    mine_2LKE = kv_2LKE[:, run.start : run.stop].to(world.device, copy=True)
     world.held["KV"] = mine_2LKE.nbytes
     rows_THE = ring_attention(q_THE[run.start : run.stop], mine_2LKE, total, group, causal=causal)
-    return rows_THE, spread_attention(q_THE[-1:], mine_2LKE, total, group)
+    return rows_THE.cpu(), spread_attention(q_THE[-1:], mine_2LKE, total, group).cpu()

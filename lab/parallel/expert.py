@@ -41,6 +41,12 @@ class Mixture(NamedTuple):
         parts = (self.router_XD, self.bias_X, *self.gate_up, *self.down)
         return sum(part.nbytes for part in parts)
 
+    def to(self, device: torch.device) -> Mixture:
+        """The same weights on a device."""
+        router_XD, bias_X = self.router_XD.to(device), self.bias_X.to(device)
+        gate_up, down = (tuple(w.to(device) for w in ws) for ws in (self.gate_up, self.down))
+        return Mixture(router_XD, bias_X, self.experts, gate_up, down)
+
     def compute(self, expert: int, x_ND: Tensor) -> Tensor:
         """What one of the experts here makes of some rows."""
         place = expert - self.experts.start
@@ -140,7 +146,9 @@ def _route(x_TD: Tensor, weights: Mixture, active: int, room: int | None) -> _Se
     if room is None:
         return _Sent(tokens_N, experts_N, weights_N, ())
     rows_X = torch.bincount(experts_N, minlength=len(weights.router_XD))
-    place_N = torch.arange(len(experts_N)) - (rows_X.cumsum(0) - rows_X)[experts_N]
+    place_N = (
+        torch.arange(len(experts_N), device=x_TD.device) - (rows_X.cumsum(0) - rows_X)[experts_N]
+    )
     fits_N = place_N < room
     dropped = zip(tokens_N[~fits_N].tolist(), experts_N[~fits_N].tolist(), strict=True)
     return _Sent(tokens_N[fits_N], experts_N[fits_N], weights_N[fits_N], tuple(dropped))
@@ -183,9 +191,11 @@ def mix(
     group, format = world.along("ep"), getattr(torch, dtype)
     here, run = group.shares(experts)[group.index], share(tokens, group.size, group.index)
     weights = drawn_mixture(hidden, ffn, experts, here=here, hot=hot, seed=seed, dtype=format)
+    weights = weights.to(world.device)
     world.held["parameters"] = weights.num_bytes
-    x_TD = drawn_tokens(tokens, hidden, seed, format)[run.start : run.stop]
-    return mixture(x_TD, weights, active, group, capacity=capacity)
+    x_TD = drawn_tokens(tokens, hidden, seed, format)[run.start : run.stop].to(world.device)
+    found = mixture(x_TD, weights, active, group, capacity=capacity)
+    return found._replace(output_TD=found.output_TD.cpu())
 
 
 def drawn_tokens(tokens: int, hidden: int, seed: int, dtype: torch.dtype) -> Tensor:

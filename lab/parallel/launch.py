@@ -24,7 +24,7 @@ from lab.parallel.mesh import Mesh
 LOOK_EVERY_S = 0.02
 TAIL_LINES = 12
 PLANS = "plans"
-"""The axis on which what a step computes is told to everybody: no numbers of the model."""
+"""The axis of what is told to everybody, such as what a step computes: no numbers of the model."""
 
 
 class RankFailed(RuntimeError):

@@ -31,6 +31,8 @@ from lab.policy import Policy
 from lab.request import Request, Time
 from lab.trace import Trace
 
+DTYPES = ("float32", "float64", "bfloat16", "float16")
+
 
 class Told(NamedTuple):
     """What the engine tells the other ranks before a step."""
@@ -128,12 +130,14 @@ def serve_sharded(
         run.trace       as of one process; run.launch.table() has the bytes that each rank held
 
     The same scheduler, the same trace; the clock starts when all ranks have loaded their part. A
-    step is cut into `microbatches` of whole sequences, so that stages of pp overlap. `dtype` is
-    "float32" or "float64". ValueError before anything starts for a model that cannot be cut so, and
-    for drafts, which have no decoder here; then as of `lab.launch`.
+    step is cut into `microbatches` of whole sequences, so that stages of pp overlap. ValueError
+    before anything starts for a model that cannot be cut so, for another dtype, and for drafts,
+    which have no decoder here; then as of `lab.launch`.
     """
     if policy.draft_tokens:
         raise ValueError(f"nobody guesses here: draft_tokens must be 0, got {policy.draft_tokens}")
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
     if microbatches < 1:
         raise ValueError(f"microbatches must be at least 1, got {microbatches}")
     layout_of(model, mesh)
@@ -200,4 +204,4 @@ def _logits(
 ) -> tuple[Tensor, ...]:
     """One rank's part of `sharded_logits`."""
     decoder = load_part(model, world, getattr(torch, dtype)).decoder
-    return tuple(last_logits(decoder, ids, len(ids)) for ids in prompts)
+    return tuple(last_logits(decoder, ids, len(ids)).cpu() for ids in prompts)

@@ -95,9 +95,9 @@ def train(
     trainer = _Trainer(recipe, stage, group)
     losses = []
     for step in range(steps):
-        found = torch.zeros((), dtype=trainer.dtype)
+        found = torch.zeros((), dtype=trainer.dtype, device=group.device)
         for batch_ST in _batch(recipe, step).chunk(pieces)[group.index :: group.size]:
-            found += trainer.learn(batch_ST)
+            found += trainer.learn(batch_ST.to(group.device))
         losses.append(float(world.everyone.all_reduce(found) / pieces))
         trainer.update(pieces, step + 1)
     world.held |= trainer.held
@@ -112,7 +112,7 @@ class _Trainer:
         self.dtype: torch.dtype = getattr(torch, recipe.dtype)
         self.layers = _layers(recipe)
         self.gathered_bytes = 0
-        drawn = [self._padded(whole) for whole in _drawn(recipe, self.dtype)]
+        drawn = [self._padded(w_N.to(group.device)) for w_N in _drawn(recipe, self.dtype)]
         self.parameters = [self._part(whole) if stage == 3 else whole for whole in drawn]
         kept = [self._part(whole) if stage >= 2 else whole for whole in drawn]
         self.gradients = [torch.zeros_like(one) for one in kept]
