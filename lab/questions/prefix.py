@@ -104,8 +104,8 @@ def one_word_changes(case: Changed, dice: random.Random) -> Question:
     return Question(
         text=f"A has sent a prompt of {tokens} tokens, and its K and V lie in blocks of {size}. B "
         f"sends the same prompt but for one token, the {_nth(place + 1)}: the limit is no longer "
-        "600 yuan, it is 750. Blocks that hold B's own K and V are not computed again.\n\nHow many "
-        f"of B's {tokens} tokens are computed?",
+        "600 yuan, it is 750. A block that holds what B would compute is taken as it is.\n\n"
+        f"How many of B's {tokens} tokens are computed?",
         answer=Prediction(Choice(tuple(options)), why),
         hints=("Which tokens have read the changed one?", "A block is taken whole or not at all."),
         worked=(
