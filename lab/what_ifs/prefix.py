@@ -40,7 +40,7 @@ OTHERS = {
 _BECAUSE = {
     "model": "they were computed with other weights",
     "quantization": "they were rounded otherwise",
-    "positions": "their keys were turned by other angles",
+    "positions": "their K was turned by other angles",
     "attention": "their tokens saw other tokens",
     "adapter": "they were computed with other weights",
     IDS: "they are those of another rule",
