@@ -37,6 +37,7 @@ ALLOWED = {
     "recompute": {"worked_numbers"},
     "attention": set(),
     "ledgers": {"request", "plan", "record", "trace", "attention"},
+    "parallel": {"ledgers"},
     "answers": {"ledgers"},
     "exercises": {"answers"},
     "figures": {"request", "plan", "record", "trace", "attention", "ledgers"},

@@ -1,0 +1,295 @@
+"""What it costs to talk: collectives over a link, in rounds, bytes and seconds.
+
+A message of n bytes takes latency + n / bandwidth (Hockney 1994). All links work at once and both
+ways, a rank sends one message a round, and adding numbers takes no time. The counts of rounds and
+bytes are those of Thakur, Rabenseifner, Gropp (2005); that the ring's all-reduce moves the fewest
+bytes is shown by Patarasuk, Yuan (2009).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import NamedTuple
+
+from lab.ledgers.latency import exact_ratio
+from lab.ledgers.sizes import GB, MB, Number
+
+MICROSECONDS = 10**6  # in a second
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A way between two devices: `bytes_per_s` in one direction, and what every message waits."""
+
+    name: str
+    bytes_per_s: Number
+    latency_s: Number
+    source: str
+
+    def __post_init__(self) -> None:
+        if not self.bytes_per_s > 0:
+            raise ValueError(
+                f"link {self.name!r}: bytes_per_s must be above 0, got {self.bytes_per_s}"
+            )
+        if self.latency_s < 0:
+            raise ValueError(
+                f"link {self.name!r}: latency_s must be at least 0, got {self.latency_s}"
+            )
+
+    def send_s(self, payload_bytes: Number) -> Number:
+        """Seconds that one message takes: latency + bytes / bandwidth.
+
+        8 KiB over a link of 1 GB/s and 10 us: 10 us + 8.192 us = 18.192 us.
+        """
+        return self.latency_s + exact_ratio(payload_bytes, self.bytes_per_s)
+
+
+def _us(count: int) -> Fraction:
+    return Fraction(count, MICROSECONDS)
+
+
+# Datasheets print both directions of NVLink and PCIe together: half of it goes one way.
+# Latencies are given: round numbers of their order, as no datasheet prints them. Measure yours.
+_LINKS = {
+    "nvlink-3": Link(
+        name="NVLink 3",
+        bytes_per_s=600 * GB // 2,
+        latency_s=_us(5),
+        source="NVIDIA A100 80GB datasheet, column SXM: 600 GB/s both ways; latency given",
+    ),
+    "nvlink-4": Link(
+        name="NVLink 4",
+        bytes_per_s=900 * GB // 2,
+        latency_s=_us(5),
+        source="NVIDIA H100 datasheet, column SXM: 900 GB/s both ways; latency given",
+    ),
+    "pcie-4": Link(
+        name="PCIe 4.0 x16",
+        bytes_per_s=64 * GB // 2,
+        latency_s=_us(10),
+        source="NVIDIA A100 80GB datasheet: PCIe Gen4 64 GB/s both ways; latency given",
+    ),
+    "pcie-5": Link(
+        name="PCIe 5.0 x16",
+        bytes_per_s=128 * GB // 2,
+        latency_s=_us(10),
+        source="NVIDIA H100 datasheet: PCIe Gen5 128 GB/s both ways; latency given",
+    ),
+    "infiniband-ndr": Link(
+        name="InfiniBand NDR 400 Gbit/s",
+        bytes_per_s=50 * GB,
+        latency_s=_us(10),
+        source="NVIDIA ConnectX-7 datasheet: 400 Gbit/s a port; latency given",
+    ),
+    "ethernet-100g": Link(
+        name="Ethernet 100 Gbit/s",
+        bytes_per_s=12_500 * MB,
+        latency_s=_us(20),
+        source="IEEE 802.3ba: 100 Gbit/s; latency given",
+    ),
+    "ethernet-10g": Link(
+        name="Ethernet 10 Gbit/s",
+        bytes_per_s=1_250 * MB,
+        latency_s=_us(50),
+        source="IEEE 802.3ae: 10 Gbit/s; latency given",
+    ),
+}
+
+
+def link(name: str) -> Link:
+    """The link called `name`; `link("nvlink-4").bytes_per_s` is 450 x 10^9, one way.
+
+    Upper and lower case are the same. ValueError lists the known names for an unknown one.
+    """
+    if name.lower() not in _LINKS:
+        raise ValueError(f"unknown link {name!r}; known: {', '.join(_LINKS)}")
+    return _LINKS[name.lower()]
+
+
+def known_links() -> tuple[str, ...]:
+    """The names that `link` understands."""
+    return tuple(_LINKS)
+
+
+class Counts(NamedTuple):
+    """What an algorithm needs among some ranks, in parts of the payload n.
+
+    `rounds` follow one another, and `path` is the sum of their largest messages: it decides the
+    time. `sent` is what the busiest rank sends, `wire` what all ranks send together.
+    """
+
+    rounds: int
+    path: Fraction
+    sent: Fraction
+    wire: Fraction
+
+
+def _shares(ranks: int, rounds: int, times: int = 1) -> Counts:
+    """Every rank sends its n / ranks to each other rank, `times` over: (p - 1) / p of n."""
+    share = times * Fraction(ranks - 1, ranks)
+    return Counts(times * rounds, share, share, ranks * share)
+
+
+def _ring(ranks: int) -> Counts:
+    return _shares(ranks, ranks - 1)
+
+
+def _both_rings(ranks: int) -> Counts:
+    return _shares(ranks, ranks - 1, times=2)
+
+
+def _halving(ranks: int) -> Counts:
+    return _shares(ranks, _doublings(ranks))
+
+
+def _both_halvings(ranks: int) -> Counts:
+    return _shares(ranks, _doublings(ranks), times=2)
+
+
+def _doubling(ranks: int) -> Counts:
+    rounds = _doublings(ranks)
+    return Counts(rounds, Fraction(rounds), Fraction(rounds), Fraction(ranks * rounds))
+
+
+def _tree(ranks: int) -> Counts:
+    """Up to one rank and down again: 2 (p - 1) messages, of which the root sends log p."""
+    depth = (ranks - 1).bit_length()
+    return Counts(2 * depth, Fraction(2 * depth), Fraction(depth), Fraction(2 * (ranks - 1)))
+
+
+def _bruck(ranks: int) -> Counts:
+    half = Fraction(_doublings(ranks), 2)
+    return Counts(_doublings(ranks), half, half, ranks * half)
+
+
+def _one_way(ranks: int) -> Counts:
+    if ranks != 2:
+        raise ValueError(f"a send has 2 ranks, got {ranks}")
+    return Counts(1, Fraction(1), Fraction(1), Fraction(1))
+
+
+def _doublings(ranks: int) -> int:
+    """How often 1 must be doubled to make `ranks`; ValueError where that does not end."""
+    if ranks & (ranks - 1):
+        raise ValueError(f"this algorithm needs a power of two of ranks, got {ranks}")
+    return ranks.bit_length() - 1
+
+
+_ALGORITHMS: Mapping[str, Mapping[str, Callable[[int], Counts]]] = {
+    "all-reduce": {
+        "ring": _both_rings,
+        "tree": _tree,
+        "doubling": _doubling,
+        "halving": _both_halvings,
+    },
+    "all-gather": {"ring": _ring, "doubling": _halving},
+    "reduce-scatter": {"ring": _ring, "halving": _halving},
+    "all-to-all": {"pairwise": _ring, "bruck": _bruck},
+    "send": {"direct": _one_way},
+}
+"""The algorithms of each collective; the first is the one that moves the fewest bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collective:
+    """One collective among `ranks`, with a payload of `payload_bytes`, over one kind of link.
+
+    The payload is what a rank has before (all-reduce, reduce-scatter, all-to-all, send) or after
+    it (all-gather).
+    """
+
+    name: str
+    algorithm: str
+    ranks: int
+    payload_bytes: Number
+    counts: Counts
+    over: Link
+
+    @property
+    def sent_bytes(self) -> Number:
+        """What the busiest rank sends. Ring, all-reduce of 8 KiB among 4: 3/2 of it, 12 KiB."""
+        return _whole(self.counts.sent * self.payload_bytes)
+
+    @property
+    def wire_bytes(self) -> Number:
+        """What all ranks send together. Ring, all-reduce of 8 KiB among 4: 48 KiB."""
+        return _whole(self.counts.wire * self.payload_bytes)
+
+    @property
+    def latency_s(self) -> Number:
+        """The part of the time that no bandwidth shortens: rounds x latency."""
+        return self.counts.rounds * self.over.latency_s
+
+    @property
+    def transfer_s(self) -> Number:
+        """The part that bytes take: those of the longest message of each round / bandwidth."""
+        return exact_ratio(self.counts.path * self.payload_bytes, self.over.bytes_per_s)
+
+    @property
+    def seconds(self) -> Number:
+        """Latency and transfer together."""
+        return self.latency_s + self.transfer_s
+
+
+def collective(
+    name: str, payload_bytes: Number, ranks: int, over: Link, algorithm: str | None = None
+) -> Collective:
+    """A collective of `payload_bytes` among `ranks`, by the algorithm with the fewest bytes.
+
+        all-reduce       ring      2 (p - 1) rounds of n / p bytes
+                         halving   2 log p rounds, as many bytes as the ring
+                         doubling  log p rounds of n bytes
+                         tree      2 ceil(log p) rounds of n bytes, up and down
+        all-gather       ring      p - 1 rounds of n / p;    doubling  log p rounds, as many bytes
+        reduce-scatter   ring      p - 1 rounds of n / p;    halving   log p rounds, as many bytes
+        all-to-all       pairwise  p - 1 rounds of n / p;    bruck     log p rounds of n / 2
+        send             direct    1 round of n, among 2
+
+    Halving, doubling and Bruck's algorithm are counted for powers of two only. Among 4 ranks over
+    NVLink 4, 8 KiB, all-reduce: ring 30.03 us, doubling 10.04 us. One rank sends nothing.
+    ValueError for less than 1 rank, a negative payload, and an unknown name.
+    """
+    if name not in _ALGORITHMS:
+        raise ValueError(f"unknown collective {name!r}; known: {', '.join(_ALGORITHMS)}")
+    known = _ALGORITHMS[name]
+    chosen = algorithm or next(iter(known))
+    if chosen not in known:
+        raise ValueError(f"unknown algorithm {chosen!r} for {name}; known: {', '.join(known)}")
+    if ranks < 1:
+        raise ValueError(f"ranks must be at least 1, got {ranks}")
+    if payload_bytes < 0:
+        raise ValueError(f"payload_bytes must be at least 0, got {payload_bytes}")
+    return Collective(
+        name=name,
+        algorithm=chosen,
+        ranks=ranks,
+        payload_bytes=payload_bytes,
+        counts=known[chosen](ranks),
+        over=over,
+    )
+
+
+def known_algorithms(name: str) -> tuple[str, ...]:
+    """The algorithms of a collective: `known_algorithms("all-gather")` is ("ring", "doubling")."""
+    return tuple(_ALGORITHMS[name])
+
+
+def tie_bytes(name: str, ranks: int, over: Link, one: str, other: str) -> Number | None:
+    """The payload at which two algorithms take equally long; None where one always wins.
+
+    All-reduce among 8 over NVLink 4, ring against tree: 8 rounds more against 4 1/4 payloads less:
+    8 x 5 us x 450 GB/s / 4.25 = 4.2 MB. Below it the tree is faster, above it the ring.
+    """
+    a, b = (collective(name, 0, ranks, over, algorithm).counts for algorithm in (one, other))
+    rounds, path = a.rounds - b.rounds, b.path - a.path
+    if rounds * path <= 0:
+        return None
+    return exact_ratio(rounds * over.latency_s * over.bytes_per_s, path)
+
+
+def _whole(count: Number) -> Number:
+    """A count as an int where it is whole."""
+    return ceil(count) if isinstance(count, Fraction) and count.denominator == 1 else count
