@@ -40,7 +40,7 @@ ALLOWED = {
     "parallel": {"ledgers"},
     "answers": {"ledgers"},
     "exercises": {"answers"},
-    "figures": {"request", "plan", "record", "trace", "attention", "ledgers"},
+    "figures": {"request", "plan", "record", "trace", "attention", "ledgers", "parallel"},
     # who decides: nothing here knows who computes
     "kv_blocks": set(),
     "prefix": set(),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lab.ledgers.communication import (
     Link,
     collective,
+    fastest,
     known_algorithms,
     known_links,
     link,
@@ -184,15 +185,14 @@ def test_an_all_reduce_is_a_reduce_scatter_and_an_all_gather():
 def test_no_all_reduce_moves_fewer_bytes_than_the_ring(p):
     ring = collective("all-reduce", p, p, UNIT)
     assert ring.sent_bytes == 2 * (p - 1)
-    names = known_algorithms("all-reduce") if p & (p - 1) == 0 else ("ring", "tree")
-    for name in names:
+    for name in known_algorithms("all-reduce", p):
         assert collective("all-reduce", p, p, UNIT, name).wire_bytes >= ring.wire_bytes
 
 
 def test_latency_rules_small_messages_and_bandwidth_large_ones():
     over = link("nvlink-4")
     tie = tie_bytes("all-reduce", 8, over, "ring", "tree")
-    assert tie == Fraction(8 * 5 * 450_000 * 4, 17)
+    assert tie == Fraction(8 * 2 * 450_000 * 4, 17)
     for payload, faster in ((tie / 2, "tree"), (tie * 2, "ring")):
         times = {a: collective("all-reduce", payload, 8, over, a).seconds for a in ("ring", "tree")}
         assert min(times, key=times.__getitem__) == faster
@@ -207,11 +207,20 @@ def test_the_docstrings_have_their_numbers():
         name: float(collective("all-reduce", 8192, 4, over, name).seconds * 10**6)
         for name in ("ring", "doubling")
     }
-    assert times == pytest.approx({"ring": 30.03, "doubling": 10.04}, abs=0.005)
+    assert times == pytest.approx({"ring": 12.03, "doubling": 4.04}, abs=0.005)
     assert collective("all-reduce", 8192, 4, over).sent_bytes == 12 * 1024
     assert collective("all-reduce", 8192, 4, over).wire_bytes == 48 * 1024
     slow = Link(name="x", bytes_per_s=10**9, latency_s=Fraction(10, 10**6), source="given")
     assert slow.send_s(8192) == Fraction(18192, 10**9)
+
+
+def test_the_fastest_is_a_short_way_for_few_bytes_and_a_narrow_one_for_many():
+    over = link("nvlink-4")
+    small, large = (fastest("all-reduce", payload, 8, over) for payload in (8192, 10**8))
+    assert (small.algorithm, large.algorithm) == ("doubling", "halving")
+    assert float(small.seconds * 10**6) == pytest.approx(6.05, abs=0.005)
+    assert fastest("all-reduce", 10**8, 6, over).algorithm == "ring"
+    assert fastest("all-reduce", 8, 6, over).algorithm == "tree"
 
 
 def test_one_rank_sends_nothing():
@@ -235,7 +244,10 @@ def test_every_link_has_a_source_and_half_of_what_both_ways_carry():
         (lambda: collective("all-reduce", 1, 2, UNIT, "best"), "unknown algorithm 'best'"),
         (lambda: collective("all-reduce", 1, 0, UNIT), "ranks must be at least 1, got 0"),
         (lambda: collective("all-reduce", -1, 2, UNIT), "payload_bytes must be at least 0, got -1"),
-        (lambda: collective("all-reduce", 1, 6, UNIT, "doubling"), "power of two of ranks, got 6"),
+        (
+            lambda: collective("all-reduce", 1, 6, UNIT, "doubling"),
+            "doubling needs a power of two of ranks, got 6",
+        ),
         (lambda: collective("send", 1, 3, UNIT), "a send has 2 ranks, got 3"),
         (lambda: Link(name="x", bytes_per_s=0, latency_s=0, source="x"), "must be above 0, got 0"),
         (lambda: Link(name="x", bytes_per_s=1, latency_s=-1, source="x"), "at least 0, got -1"),

@@ -58,6 +58,12 @@ def test_all_cells_are_held_once_or_by_everyone(sketch):
     assert sum(sketch.per_device_mb) == copies * sketch.total_mb
 
 
+def test_columns_and_rows_cut_the_same_squares_across():
+    columns, rows = (Sketch(way=way, layers=1).held(0) for way in WAYS[1:3])
+    assert columns == ((0, 0, 0), (0, 1, 0))
+    assert rows == ((0, 0, 0), (0, 0, 1))
+
+
 @given(sketches)
 def test_whoever_works_on_a_layer_holds_a_part_of_it_and_all_parts_are_there(sketch):
     worked_on = []
@@ -65,8 +71,8 @@ def test_whoever_works_on_a_layer_holds_a_part_of_it_and_all_parts_are_there(ske
         if moment.exchange:
             assert all({a, b} <= set(moment.devices) for a, b in moment.packets)
             continue
-        parts = [c.part for d in moment.devices for c in sketch.held(d) if c.layer == moment.layer]
-        assert sorted(parts) == list(range(sketch.devices))
+        cells = [c for d in moment.devices for c in sketch.held(d) if c.layer == moment.layer]
+        assert sorted(cells) == [c for c in sketch.cells if c.layer == moment.layer]
         worked_on.append(moment.layer)
     assert worked_on == list(range(sketch.layers))
 

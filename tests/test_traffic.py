@@ -20,6 +20,9 @@ LLAMA = model_size("llama-3-8b")
 H100 = device("h100")
 
 
+WHOLE = {"all-reduce": "doubling", "all-gather": "doubling"}
+
+
 def rows(*args, **settings):
     """The exchanges as a teacher would list them."""
     return [
@@ -159,10 +162,30 @@ def test_two_devices_are_faster_over_a_good_link_and_slower_over_a_bad_one():
     assert ms["nvlink-4", 1] == pytest.approx(4.52, abs=0.005)
     near, far = times["nvlink-4", 2], times["ethernet-10g", 2]
     assert float(1000 * near.work.low_s) == pytest.approx(2.26, abs=0.005)
-    assert float(1000 * near.exchange_s) == pytest.approx(0.66, abs=0.005)
-    assert float(1000 * far.exchange_s) == pytest.approx(7.08, abs=0.005)
-    # 65 all-reduces of 2 rounds and 1 all-gather of 1, whatever their size
-    assert near.latency_s == 131 * Fraction(5, 10**6)
+    assert float(1000 * near.exchange_s) == pytest.approx(0.13, abs=0.005)
+    assert float(1000 * far.exchange_s) == pytest.approx(2.51, abs=0.005)
+    # 65 all-reduces and 1 all-gather, in one round each: two ranks exchange all they have
+    assert near.rounds == 66
+    assert near.latency_s == 66 * Fraction(2, 10**6)
+
+
+def test_ties_are_where_two_take_as_long_as_one():
+    def timed(tp, over):
+        laid, joined = layout(LLAMA, Mesh(tp=tp)), Wiring(inside=over, between=over)
+        return decode_step(laid, H100, joined, sequences=1, context_tokens=1024, algorithms=WHOLE)
+
+    near, far = link("nvlink-4"), link("ethernet-10g")
+    alone = timed(1, near)
+    latency = timed(2, near).tie_latency_s(alone)
+    rate = timed(2, far).tie_bytes_per_s(alone)
+    assert float(latency * 10**6) == pytest.approx(34.2, abs=0.05)
+    assert float(rate / 10**9) == pytest.approx(2.36, abs=0.005)
+    for over in (replace(near, latency_s=latency), replace(far, bytes_per_s=rate)):
+        assert timed(2, over).seconds == alone.seconds
+    assert timed(2, replace(far, latency_s=latency)).tie_bytes_per_s(alone) > far.bytes_per_s
+    assert timed(2, replace(far, latency_s=1)).tie_bytes_per_s(alone) is None
+    assert timed(2, replace(near, bytes_per_s=1)).tie_latency_s(alone) is None
+    assert alone.tie_latency_s(alone) is None
 
 
 def test_stages_do_not_shorten_the_wait_of_one_sequence():
@@ -187,11 +210,11 @@ def test_replicas_share_the_sequences_and_not_the_weights():
     assert one.work.memory_s > two.work.memory_s > one.work.memory_s * Fraction(99, 100)
 
 
-def test_a_tree_helps_where_latency_rules():
+def test_few_rounds_help_where_latency_rules():
     laid = layout(LLAMA, Mesh(tp=8))
     ring, doubling = (
         decode_step(laid, H100, wired("nvlink-4"), sequences=1, context_tokens=9, algorithms=chosen)
-        for chosen in (None, {"all-reduce": "doubling", "all-gather": "doubling"})
+        for chosen in ({"all-reduce": "ring", "all-gather": "ring"}, WHOLE)
     )
     assert doubling.latency_s < ring.latency_s
     assert doubling.transfer_s > ring.transfer_s

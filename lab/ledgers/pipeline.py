@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from lab.ledgers.latency import exact_ratio
 from lab.ledgers.table import Shown, Table
 from lab.request import Time
 
 Schedule: TypeAlias = Literal["inference", "all-forward", "one-forward-one-backward"]
+SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 
 
 class Task(NamedTuple):

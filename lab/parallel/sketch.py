@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal, NamedTuple, TypeAlias
 
 from lab.ledgers.latency import exact_ratio
@@ -15,10 +16,12 @@ WAYS: tuple[Way, ...] = ("DP", "TP by columns", "TP by rows", "PP")
 
 
 class Cell(NamedTuple):
-    """Part `part` of a layer: one of as many as there are devices. Both count from 0."""
+    """A square of a layer's matrix, which has as many rows and columns of them as there are
+    devices. All count from 0."""
 
     layer: int
-    part: int
+    row: int
+    column: int
 
 
 class Moment(NamedTuple):
@@ -64,20 +67,24 @@ class Sketch:
     @property
     def cells(self) -> tuple[Cell, ...]:
         """The whole network, once."""
-        parts = range(self.devices)
-        return tuple(Cell(layer, part) for layer in range(self.layers) for part in parts)
+        side = range(self.devices)
+        return tuple(Cell(*at) for at in product(range(self.layers), side, side))
 
     def held(self, device: int) -> tuple[Cell, ...]:
-        """The cells on a device: all with DP, one part of every layer with TP, or all parts of a
-        run of layers with PP."""
-        if self.way == "PP":
-            mine = share(self.layers, self.devices, device)
-            return tuple(cell for cell in self.cells if cell.layer in mine)
-        return tuple(cell for cell in self.cells if self.way == "DP" or cell.part == device)
+        """The cells on a device: all with DP; with TP of every layer one column of them, or one
+        row; with PP all of a run of layers."""
+        mine = share(self.layers, self.devices, device)
+        holds: dict[Way, Callable[[Cell], bool]] = {
+            "DP": lambda cell: True,
+            "TP by columns": lambda cell: cell.column == device,
+            "TP by rows": lambda cell: cell.row == device,
+            "PP": lambda cell: cell.layer in mine,
+        }
+        return tuple(filter(holds[self.way], self.cells))
 
     def held_mb(self, device: int) -> Number:
         """Weights on a device: 400 MB with DP, 200 with TP or PP, of 4 x 100 MB on two."""
-        return exact_ratio(len(self.held(device)) * self.layer_mb, self.devices)
+        return exact_ratio(len(self.held(device)) * self.layer_mb, self.devices**2)
 
     @property
     def per_device_mb(self) -> tuple[Number, ...]:

@@ -145,7 +145,7 @@ function paint(mark, wide, slim, labelled) {
   }
   const nodes = [shape("rect", { class: "box", width: Math.max(wide - 3, 3), height: BOX, rx: 4 })];
   const [label, fits] = labelFor(mark.role === "idle" ? "idle" : mark.label, wide - 3);
-  if (["prefill", "recompute", "partly"].includes(mark.role)) {
+  if (["prefill", "recompute", "partly", "backward"].includes(mark.role)) {
     const start = fits ? label.length * 8 + 14 : 4;
     const beside = wide - 15 > start; // else the strokes are short, below the label
     const [from, tall] = beside ? [start, BOX] : [3, 7];

@@ -1,6 +1,7 @@
 // Plays scenes: lanes, marks and frames in, pictures and captions out. It knows nothing of models.
 
 import { board } from "./board.js";
+import { cards } from "./cards.js";
 import { crowd } from "./crowd.js";
 import { button, element, keepKeys } from "./dom.js";
 import { endOf, foundIn, momentsOf, nameOf, toldAt } from "./frames.js";
@@ -10,7 +11,7 @@ import { tagOf } from "./tag.js";
 const MANY = 40; // lanes; more are drawn on a canvas
 
 /** Who draws a scene. */
-const stageOf = (scene) => (scene.kind === "board" ? board : scene.lanes.length > MANY ? crowd : lanes);
+const stageOf = (scene) => ({ board, cards }[scene.kind] ?? (scene.lanes.length > MANY ? crowd : lanes));
 
 /**
  * One colour a request, the same in every figure: A to F have their own, others take them in the
@@ -18,7 +19,7 @@ const stageOf = (scene) => (scene.kind === "board" ? board : scene.lanes.length 
  */
 export function coloursOf(scenes) {
   const letters = ["a", "b", "c", "d", "e", "f"];
-  const who = [...new Set(scenes.flatMap((s) => (s.marks ?? s.items).map((m) => m.who)).filter(Boolean))].sort();
+  const who = [...new Set(scenes.flatMap((s) => (s.marks ?? s.items ?? []).map((m) => m.who)).filter(Boolean))].sort();
   if (who.every((name) => /^[A-F]$/.test(name))) return (name) => (who.includes(name) ? name.toLowerCase() : "none");
   return (name) => (who.length > letters.length ? "a" : letters[who.indexOf(name)] ?? "none");
 }

@@ -8,6 +8,7 @@ import anywidget
 import traitlets
 
 from lab.figures.board import Board
+from lab.figures.cards import Cards
 from lab.figures.scene import Scene
 from lab.widgets.modules import module, style
 
@@ -24,7 +25,7 @@ class Player(anywidget.AnyWidget):
     scenes: Any = traitlets.List(read_only=True).tag(sync=True)
     step: Any = traitlets.Int(0).tag(sync=True)
 
-    def __init__(self, *scenes: Scene | Board) -> None:
+    def __init__(self, *scenes: Scene | Board | Cards) -> None:
         if not scenes:
             raise ValueError("a player needs at least 1 scene, got 0")
         if len({scene.unit for scene in scenes}) > 1:
@@ -44,6 +45,6 @@ class Player(anywidget.AnyWidget):
         return self._texts
 
 
-def play(*scenes: Scene | Board) -> Player:
+def play(*scenes: Scene | Board | Cards) -> Player:
     """A player for scenes such as `lab.timeline(trace)`; several share one clock."""
     return Player(*scenes)
