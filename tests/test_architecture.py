@@ -72,12 +72,12 @@ ALLOWED = {
     # what a reader may change: a run and its picture, from a few numbers
     "what_ifs": {
         *("request", "workload", "trace", "policy", "run", "executors", "ledgers", "figures"),
-        "attention",
+        *("attention", "parallel"),
     },
     # what is asked: every answer is computed by what stands above
     "questions": {
         *("request", "workload", "record", "trace", "ledgers", "answers", "exercises"),
-        *("policy", "executors", "run", "what_ifs", "attention"),
+        *("policy", "executors", "run", "what_ifs", "attention", "parallel"),
     },
     # what moves and answers on a page
     "widgets": {"trace", "figures", "exercises", "questions"},

@@ -85,7 +85,7 @@ def test_the_bars_of_more_devices_end_with_the_token(at):
     assert len(ends) == len(DEVICES)
     assert [frame.at for frame in scene.frames[1:]] == pytest.approx(sorted(ends.values()))
     first = min(ends, key=ends.__getitem__)
-    assert scene.finding.startswith(f"First: {first} ")
+    assert scene.finding.startswith(f"First {first} after ")
     assert not [m for m in scene.marks if m.lane == "1 device" and m.role != "decode"]
 
 

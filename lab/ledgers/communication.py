@@ -42,7 +42,7 @@ class Link:
     def send_s(self, payload_bytes: Number) -> Number:
         """Seconds that one message takes: latency + bytes / bandwidth.
 
-        8 KiB over a link of 1 GB/s and 10 us: 10 us + 8.192 us = 18.192 us.
+        8 KiB over a link of 1 GB/s and 10 µs: 10 µs + 8.192 µs = 18.192 µs.
         """
         return self.latency_s + exact_ratio(payload_bytes, self.bytes_per_s)
 
@@ -249,7 +249,7 @@ def collective(
         send             direct    1 round of n, among 2
 
     Halving, doubling and Bruck's algorithm are counted for powers of two only. Among 4 ranks over
-    NVLink 4, 8 KiB, all-reduce: ring 12.03 us, doubling 4.04 us. One rank sends nothing.
+    NVLink 4, 8 KiB, all-reduce: ring 12.03 µs, doubling 4.04 µs. One rank sends nothing.
     ValueError for less than 1 rank, a negative payload, and an unknown name.
     """
     if name not in _ALGORITHMS:
@@ -284,7 +284,7 @@ def known_algorithms(name: str, ranks: int = 2) -> tuple[str, ...]:
 def fastest(name: str, payload_bytes: Number, ranks: int, over: Link) -> Collective:
     """The collective by the algorithm that takes the least time, as a library would choose it.
 
-    All-reduce of 8 KiB among 8 over NVLink 4: doubling, 3 rounds, 6.05 us; the ring needs 28.03.
+    All-reduce of 8 KiB among 8 over NVLink 4: doubling, 3 rounds, 6.05 µs; the ring needs 28.03.
     """
     found = (
         collective(name, payload_bytes, ranks, over, algorithm)
@@ -297,7 +297,7 @@ def tie_bytes(name: str, ranks: int, over: Link, one: str, other: str) -> Number
     """The payload at which two algorithms take equally long; None where one always wins.
 
     All-reduce among 8 over NVLink 4, ring against tree: 8 rounds more against 4 1/4 payloads less:
-    8 x 2 us x 450 GB/s / 4.25 = 1.7 MB. Below it the tree is faster, above it the ring.
+    8 x 2 µs x 450 GB/s / 4.25 = 1.7 MB. Below it the tree is faster, above it the ring.
     """
     a, b = (collective(name, 0, ranks, over, algorithm).counts for algorithm in (one, other))
     rounds, path = a.rounds - b.rounds, b.path - a.path

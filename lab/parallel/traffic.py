@@ -215,7 +215,7 @@ class StepTime:
         """The latency of one message at which this step takes as long as another that sends
         nothing, over a link of the same bandwidth. None where no latency makes it as fast.
 
-        Llama-3-8B on two H100s against one, one sequence of 1,024 tokens, NVLink 4: 34.2 us.
+        Llama-3-8B on two H100s against one, one sequence of 1,024 tokens, NVLink 4: 34.2 µs.
         """
         left = alone.seconds - self.work.low_s - self.transfer_s
         return exact_ratio(left, self.rounds) if self.rounds and left >= 0 else None
@@ -223,7 +223,7 @@ class StepTime:
     def tie_bytes_per_s(self, alone: StepTime) -> Number | None:
         """The bandwidth at which it takes as long, at the same latency. None where none does.
 
-        The same over 10-Gbit Ethernet, with its 30 us a message: 2.36 GB/s, twice what it has.
+        The same over 10-Gbit Ethernet, with its 30 µs a message: 2.36 GB/s, twice what it has.
         """
         left = alone.seconds - self.work.low_s - self.latency_s
         return exact_ratio(self.path_bytes, left) if left > 0 else None

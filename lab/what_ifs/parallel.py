@@ -11,7 +11,7 @@ from lab.figures.scene import Frame, Mark, Scene
 from lab.ledgers.communication import link
 from lab.ledgers.pipeline import SCHEDULES, pipeline
 from lab.ledgers.sizes import MILLISECONDS, Number, device, model_size
-from lab.ledgers.words import counted, grouped
+from lab.ledgers.words import counted, grouped, listed
 from lab.parallel.layout import Mesh, layout
 from lab.parallel.sketch import WAYS, Sketch
 from lab.parallel.traffic import StepTime, Wiring, decode_step
@@ -56,11 +56,11 @@ def more_devices(model: int, wire: int, batch: int) -> tuple[Scene]:
     lanes = {count: counted(count, "device") for count in DEVICES}
     ends = {count: _ms(step.seconds) for count, step in steps.items()}
     order = sorted(ends, key=ends.__getitem__)
-    placed = (f"{lanes[count]} {_said(ends[count])}" for count in order)
+    placed = [f"{lanes[count]} after {_said(ends[count])}" for count in order]
     return (
         Scene(
             title="Who has the next token first?",
-            finding=f"First: {', '.join(placed)}.",
+            finding=f"First {placed[0]}; then {listed(placed[1:])}.",
             conditions=f"{size.name} in bf16 on H100s, {over.name}, "
             f"{counted(sequences, 'sequence')} with 1,024 tokens each",
             tag="derived",
@@ -102,7 +102,7 @@ def _bars(lane: str, step: StepTime) -> list[Mark]:
     for name, seconds in parts.items():
         stop = start + Fraction(seconds)
         if seconds:
-            role = "decode" if name == "work" else "elsewhere"
+            role = "decode" if name == "work" else "exchange"
             label = f"{name} {_ms(seconds):.2g}"
             marks.append(Mark(f"{lane} {name}", role, lane, _ms(start), _ms(stop), label, "A"))
         start = stop
