@@ -9,14 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.ledgers.communication import (
-    Link,
     collective,
     fastest,
     known_algorithms,
-    known_links,
-    link,
     tie_bytes,
 )
+from lab.ledgers.links import Link, known_links, link
 
 UNIT = Link(name="unit", bytes_per_s=1, latency_s=100, source="given")
 ranks = st.integers(1, 9)

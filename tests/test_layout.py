@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.ledgers.links import link
 from lab.ledgers.memory import kv_bytes_per_token
 from lab.ledgers.sizes import GB, ModelSize, model_size
-from lab.ledgers.training import training_state
-from lab.parallel.layout import AXES, Experts, Mesh, Place, layout, share
+from lab.ledgers.training import training_state, training_traffic
+from lab.parallel.layout import Experts, layout
+from lab.parallel.mesh import AXES, Mesh, Place, share
 
 SMALL = ModelSize(
     name="small",
@@ -257,3 +259,29 @@ def test_a_mesh_has_its_limits():
     with pytest.raises(ValueError, match="stage must be 0, 1, 2 or 3, got 4"):
         layout(SMALL, Mesh()).state(0, 4)
     assert Mesh(tp=2, dp=3).ranks == prod((2, 3))
+
+
+def test_stages_1_and_2_send_what_no_zero_sends_and_stage_3_half_more():
+    over = link("nvlink-4")
+    sent = [
+        sum(one.sent_bytes for one in training_traffic(1000, 10, stage, over)) for stage in range(4)
+    ]
+    assert sent == [3600, 3600, 3600, 5400]
+    with pytest.raises(ValueError, match="stage must be 0, 1, 2 or 3, got 4"):
+        training_traffic(1, 1, 4, over)
+
+
+TABLE = """\
+small on 3 ranks; numbers held: 912 once and 176 copies
+rank  tp  layers  heads  KV heads  ffn   vocab  numbers
+----  --  ------  -----  --------  ----  -----  -------
+   0   0  0:3     0:2    0:1       0:4   0:3        352
+   1   1  0:3     2:4    0:2       4:8   3:5        392
+   2   2  0:3     4:6    1:2       8:12  5:7        344"""
+
+
+def test_a_layout_is_shown_as_its_table():
+    assert repr(layout(SMALL, Mesh(tp=3))) == TABLE
+    columns = layout(SMALL, Mesh(ep=2, pp=2), experts=Experts(3, 1)).table().columns
+    assert columns[:3] == ("rank", "pp", "ep")
+    assert "experts" in columns

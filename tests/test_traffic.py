@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_layout import SMALL
 
-from lab.ledgers.communication import link
+from lab.ledgers.links import link
 from lab.ledgers.roofline import step_bounds, step_work
 from lab.ledgers.sizes import device, model_size
-from lab.parallel.layout import Experts, Mesh, layout
-from lab.parallel.traffic import Wiring, decode_step, exchanges, rank_work
+from lab.parallel.layout import Experts, layout
+from lab.parallel.mesh import Mesh
+from lab.parallel.step_time import decode_step, rank_work
+from lab.parallel.traffic import Wiring, exchange_table, exchanges
 
 LLAMA = model_size("llama-3-8b")
 H100 = device("h100")
@@ -49,6 +51,18 @@ def test_a_prefill_sends_as_much_for_each_token():
     laid = layout(LLAMA, Mesh(tp=4))
     one, many = (sum(e.sent_bytes for e in exchanges(laid, 0, tokens)) for tokens in (1, 1000))
     assert many == 1000 * one
+
+
+def test_the_table_sums_what_a_rank_sends():
+    text = repr(exchange_table(exchanges(layout(SMALL, Mesh(tp=2)), 0, 1, decode=True)))
+    assert text.splitlines() == [
+        "a rank sends 56 bytes in this step",
+        "where                collective  axis  ranks  times  payload bytes  sent bytes",
+        "-------------------  ----------  ----  -----  -----  -------------  ----------",
+        "after the embedding  all-reduce  tp        2      1              8           8",
+        "after attention      all-reduce  tp        2      3              8          24",
+        "after the MLP        all-reduce  tp        2      3              8          24",
+    ]
 
 
 def test_stages_send_once_and_only_forward():

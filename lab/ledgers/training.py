@@ -1,10 +1,12 @@
-"""What training keeps for every parameter, and what ZeRO leaves of it on one rank."""
+"""What training keeps for every parameter, and what ZeRO leaves on a rank and makes it send."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from lab.ledgers.communication import Collective, collective
 from lab.ledgers.latency import exact_ratio
+from lab.ledgers.links import Link
 from lab.ledgers.sizes import Number
 
 ADAM_BYTES = 12
@@ -51,3 +53,27 @@ def training_state(
         gradients=held(2 * parameters, 2),
         optimizer=held(optimizer_bytes * parameters, 1),
     )
+
+
+def training_traffic(
+    parameters: Number, ranks: int, stage: int, over: Link
+) -> tuple[Collective, ...]:
+    """What every step of training sends among `ranks` data-parallel ranks under ZeRO `stage`.
+
+        stage 0      all-reduce of the gradients
+        stage 1, 2   reduce-scatter of the gradients, all-gather of the parameters
+        stage 3      all-gather of the parameters, forward and again backward, and reduce-scatter
+
+    Gradients and parameters take 2 bytes each. With many ranks a rank sends nearly 2 P, 2 P and 3 P
+    numbers: stages 1 and 2 cost nothing more than no ZeRO, stage 3 half as much again. At inference
+    nobody has gradients, and replicas send one another nothing. ValueError for another stage.
+    """
+    kinds = {
+        0: ("all-reduce",),
+        1: ("reduce-scatter", "all-gather"),
+        2: ("reduce-scatter", "all-gather"),
+        3: ("all-gather", "all-gather", "reduce-scatter"),
+    }
+    if stage not in kinds:
+        raise ValueError(f"stage must be 0, 1, 2 or 3, got {stage}")
+    return tuple(collective(kind, 2 * parameters, ranks, over) for kind in kinds[stage])

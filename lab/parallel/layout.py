@@ -1,12 +1,5 @@
 """Which rank holds which layers, rows, columns, heads, experts and positions, before any starts.
 
-A mesh gives every rank a place on five axes. What is cut along an axis is held once along it; what
-is not cut is held by every rank of it, and that is counted as copies:
-
-    dp  requests (in training also gradients, by ZeRO the states)      tp  heads, columns and rows
-    ep  experts, and requests                                          pp  layers, in order
-    cp  positions of a sequence
-
 Names of weights are those of a Hugging Face folder. A piece of Y = X W is named by the `inputs` and
 the `outputs` it connects; torch keeps W as [outputs, inputs].
 """
@@ -16,73 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
 
 from lab.ledgers.sizes import ModelSize, Number
-
-AXES = ("tp", "cp", "ep", "dp", "pp")
-"""The order in which ranks are counted: neighbours on `tp` have neighbouring numbers, since they
-talk most often, and stages lie furthest apart, since they talk least."""
-
-
-class Place(NamedTuple):
-    """Where a rank stands on each axis, from 0."""
-
-    tp: int
-    cp: int
-    ep: int
-    dp: int
-    pp: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mesh:
-    """How many ranks stand along each axis: `Mesh(tp=2, pp=2)` has 4.
-
-    Rank = tp + TP x (cp + CP x (ep + EP x (dp + DP x pp))). ValueError for less than 1 on an axis.
-    """
-
-    dp: int = 1
-    tp: int = 1
-    pp: int = 1
-    ep: int = 1
-    cp: int = 1
-
-    def __post_init__(self) -> None:
-        for axis in AXES:
-            if getattr(self, axis) < 1:
-                raise ValueError(f"{axis} must be at least 1, got {getattr(self, axis)}")
-
-    @property
-    def ranks(self) -> int:
-        """All ranks: the product of the axes."""
-        return self.dp * self.tp * self.pp * self.ep * self.cp
-
-    def place(self, rank: int) -> Place:
-        """Where a rank stands; on `Mesh(tp=2, pp=2)` rank 3 is tp 1, pp 1. ValueError for none."""
-        if not 0 <= rank < self.ranks:
-            raise ValueError(f"the mesh has {self.ranks} ranks, counted from 0, got {rank}")
-        found = []
-        for axis in AXES:
-            rank, at = divmod(rank, getattr(self, axis))
-            found.append(at)
-        return Place(*found)
-
-    def rank(self, place: Place) -> int:
-        """The number of the rank at a place: what `place` turns round."""
-        number = 0
-        for axis in reversed(AXES):
-            number = number * getattr(self, axis) + getattr(place, axis)
-        return number
-
-    def group(self, axis: str, rank: int) -> tuple[int, ...]:
-        """The ranks along one axis through `rank`; on `Mesh(tp=2, pp=2)` pp of rank 1 is (1, 3)."""
-        here = self.place(rank)
-        return tuple(self.rank(here._replace(**{axis: at})) for at in range(getattr(self, axis)))
-
-    def groups(self, axis: str) -> tuple[tuple[int, ...], ...]:
-        """All groups of an axis: of tp on `Mesh(tp=2, pp=2)` (0, 1) and (2, 3)."""
-        return tuple(sorted({self.group(axis, rank) for rank in range(self.ranks)}))
+from lab.ledgers.table import Shown, Table
+from lab.parallel.mesh import AXES, Mesh, Place, share
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +22,6 @@ class Experts:
 
     count: int
     active: int
-
-
-def share(total: int, parts: int, part: int) -> range:
-    """Part `part` of `total` things cut into `parts` runs, the first of which hold one more.
-
-    10 into 4: 3, 3, 2, 2; so part 2 is range(6, 8).
-    """
-    whole, more = divmod(total, parts)
-    start = part * whole + min(part, more)
-    return range(start, start + whole + (part < more))
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +130,16 @@ def _of_heads(heads: range, model: ModelSize) -> range:
     return range(heads.start * model.head_dim, heads.stop * model.head_dim)
 
 
+def _said(run: range) -> str:
+    return f"{run.start}:{run.stop}"
+
+
 def _vector(name: str, size: int) -> Piece:
     return Piece(name, range(1), range(size), (1, size))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Layout(Shown):
     """A model on a mesh: every rank with what it holds."""
 
     model: ModelSize
@@ -258,6 +182,33 @@ class Layout:
         along ep too."""
         mesh, place = self.mesh, self.ranks[rank].place
         return share(requests, mesh.dp * mesh.ep, place.dp * mesh.ep + place.ep)
+
+    def table(self) -> Table:
+        """A row a rank: its place, and the runs that it holds, written as Python slices: heads 2:4
+        are the third and the fourth. Axes of 1 are left out.
+        """
+        axes = [axis for axis in reversed(AXES) if getattr(self.mesh, axis) > 1]
+        runs = (
+            "layers",
+            "heads",
+            "kv_heads",
+            "ffn",
+            "vocab",
+            *(["experts"] if self.experts else []),
+        )
+        rows = tuple(
+            (
+                rank.number,
+                *(getattr(rank.place, axis) for axis in axes),
+                *(_said(getattr(rank, run)) for run in runs),
+                rank.parameters,
+            )
+            for rank in self.ranks
+        )
+        names = [run.replace("kv_heads", "KV heads") for run in runs]
+        caption = f"{self.model.name} on {self.mesh.ranks} ranks; numbers held: {self.whole} once"
+        caption += f" and {self.copies} copies"
+        return Table(("rank", *axes, *names, "numbers"), rows, caption)
 
     def state(self, rank: int, stage: int) -> tuple[range, range, range]:
         """The runs of its own numbers whose parameter, gradient and optimizer states a rank keeps

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from lab.ledgers.sizes import Number
-from lab.parallel.layout import share
+from lab.parallel.mesh import share
 
 Vector = tuple[Number, ...]
 

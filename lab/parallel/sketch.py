@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from lab.ledgers.latency import exact_ratio
 from lab.ledgers.sizes import Number
-from lab.parallel.layout import share
+from lab.parallel.mesh import share
 
 Way: TypeAlias = Literal["DP", "TP by columns", "TP by rows", "PP"]
 WAYS: tuple[Way, ...] = ("DP", "TP by columns", "TP by rows", "PP")

@@ -25,7 +25,8 @@ from lab.ledgers.sizes import GB, MB, ModelSize
 from lab.ledgers.table import show
 from lab.ledgers.training import ADAM_BYTES, training_state
 from lab.ledgers.words import counted, listed
-from lab.parallel.layout import Mesh, layout
+from lab.parallel.layout import layout
+from lab.parallel.mesh import Mesh
 from lab.parallel.product import split_product
 from lab.parallel.sketch import Sketch, Way
 from lab.questions.attention import simplest

@@ -7,13 +7,16 @@ from fractions import Fraction
 
 from lab.answers import Number, Unit, WrongNumber, exact, in_words
 from lab.exercises import Exercise, Question, drawn
-from lab.ledgers.communication import MICROSECONDS, Link, collective
+from lab.ledgers.communication import collective
+from lab.ledgers.links import MICROSECONDS, Link
 from lab.ledgers.pipeline import bubble_of_work, pipeline
 from lab.ledgers.roofline import Bounds
 from lab.ledgers.sizes import GB, MILLISECONDS, KiB, ModelSize
 from lab.ledgers.words import counted
-from lab.parallel.layout import Mesh, layout
-from lab.parallel.traffic import StepTime, exchanges
+from lab.parallel.layout import layout
+from lab.parallel.mesh import Mesh
+from lab.parallel.step_time import StepTime
+from lab.parallel.traffic import exchanges
 from lab.questions.attention import simplest
 from lab.questions.rates import ROUNDED
 
@@ -220,8 +223,8 @@ def bubble(stages: int, microbatches: int) -> Question:
         WrongNumber(
             simplest(Fraction(stages, microbatches + stages)),
             "counting one step too many",
-            f"The last microbatch leaves after {microbatches} + {stages} − 1 = {run.end} steps; a stage "
-            f"waits for {stages - 1} of them.",
+            f"The last microbatch leaves after {microbatches} + {stages} − 1 = {run.end} steps; "
+            f"a stage waits for {stages - 1} of them.",
         ),
         WrongNumber(
             simplest(Fraction(stages - 1, stages) / Fraction(run.end)),

@@ -8,13 +8,15 @@ from lab.figures.cards import Cards
 from lab.figures.layout import layout_figure
 from lab.figures.pipeline import pipeline_figure
 from lab.figures.scene import Frame, Mark, Scene
-from lab.ledgers.communication import link
+from lab.ledgers.links import link
 from lab.ledgers.pipeline import SCHEDULES, pipeline
 from lab.ledgers.sizes import MILLISECONDS, Number, device, model_size
 from lab.ledgers.words import counted, grouped, listed
-from lab.parallel.layout import Mesh, layout
+from lab.parallel.layout import layout
+from lab.parallel.mesh import Mesh
 from lab.parallel.sketch import WAYS, Sketch
-from lab.parallel.traffic import StepTime, Wiring, decode_step
+from lab.parallel.step_time import StepTime, decode_step
+from lab.parallel.traffic import Wiring
 
 MODELS = ("llama-3.2-1b", "llama-3-8b", "llama-3-70b")
 LINKS = ("nvlink-4", "pcie-5", "ethernet-100g", "ethernet-10g")
