@@ -62,6 +62,11 @@ def test_what_lies_between_stages_overlaps_with_their_work():
     assert board(pipeline([1, 1], 2, transfer=2)) == ["01...", "...01"]
 
 
+def test_a_stage_needs_no_transfer_from_itself():
+    run = pipeline([1, 1], 1, backward=[1, 1], schedule=GPIPE, transfer=2)
+    assert board(run) == ["0......a", "...0a..."]
+
+
 @given(counts, counts, st.integers(1, 9), st.integers(0, 9), st.sampled_from((GPIPE, TURNING)))
 def test_bubbles_by_running_are_bubbles_by_formula(stages, microbatches, ahead, back, schedule):
     run = pipeline([ahead] * stages, microbatches, backward=[back] * stages, schedule=schedule)

@@ -66,6 +66,11 @@ def test_work_and_bubbles_fill_every_lane_to_the_end(times, count, schedule):
         assert idle == run.idle(stage)
     total = sum(run.idle(stage) for stage in range(run.stages))
     assert scene.frames[-1].caption.endswith(f"bubble so far: {total}")
+    waits = [mark for mark in scene.marks if mark.role == "bubble"]
+    ends = [*(frame.at for frame in scene.frames[1:]), run.end]
+    for frame, end in zip(scene.frames, ends, strict=True):
+        so_far = sum(max(0, min(mark.stop, end) - mark.start) for mark in waits)
+        assert frame.caption.endswith(f"bubble so far: {so_far}")
 
 
 def test_microbatches_have_names():

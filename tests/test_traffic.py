@@ -96,6 +96,12 @@ def test_a_decode_token_merges_what_each_part_of_the_context_says():
     ]
 
 
+def test_a_decode_token_is_computed_by_all_ranks_of_cp_and_a_prompt_is_shared_out():
+    laid = layout(SMALL, Mesh(cp=3, tp=2))
+    payloads = [exchanges(laid, 0, 6, decode=decode)[0].payload_bytes for decode in (True, False)]
+    assert payloads == [6 * 4 * 2, 2 * 4 * 2]
+
+
 def test_logits_are_padded_to_the_same_size_on_every_rank():
     found = rows(layout(SMALL, Mesh(tp=3)), 0, 1, sampled=2, decode=True)[-1]
     assert found == ("the logits", "all-gather", "tp", 3, 1, 9 * 2 * 2)
