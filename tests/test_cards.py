@@ -106,6 +106,12 @@ def test_a_what_if_and_a_player_take_cards():
     assert as_json["frames"][4]["packets"] == [["device 0", "device 1"]]
 
 
+def test_the_guess_of_the_chapter_opens_the_ways():
+    asked = lab.guess("parallel-fits-and-busy", *four_ways())
+    assert [scene["kind"] for scene in asked.scenes] == ["cards"] * 4
+    assert "packets" not in repr(asked)
+
+
 SMALL = Cards(
     title="What?",
     finding="That.",
