@@ -479,7 +479,7 @@ def test_exercises_are_found_by_chapter_and_by_id():
         ("7", f"chapter 7 has no exercises; those that do: {', '.join(map(str, BANK))}"),
         (
             "batching-idle",
-            f"unknown exercise 'batching-idle' among {len(exercises())}; nearest: batching-idle-seats",
+            f"unknown exercise 'batching-idle' among {len(exercises())}; nearest: batching-idle",
         ),
         ("xyz", f"unknown exercise 'xyz' among {len(exercises())}$"),
     ],
