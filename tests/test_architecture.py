@@ -39,9 +39,12 @@ ALLOWED = {
     "recompute": {"worked_numbers"},
     "attention": set(),
     "ledgers": {"request", "plan", "record", "trace", "attention"},
+    "parallel": {"ledgers"},
     "answers": {"ledgers"},
     "exercises": {"answers"},
-    "figures": {"request", "prefix", "plan", "record", "trace", "attention", "ledgers"},
+    "figures": {
+        *("request", "prefix", "plan", "record", "trace", "attention", "ledgers", "parallel"),
+    },
     "figures/vega": {"figures"},
     "figures/charts": {"request", "ledgers", "figures"},
     # who decides: nothing here knows who computes
@@ -82,12 +85,12 @@ ALLOWED = {
     # what a reader may change: a run and its picture, from a few numbers
     "what_ifs": {
         *("request", "workload", "trace", "policy", "run", "executors", "ledgers", "figures"),
-        *("attention", "allocators", "prefix", "prefix_keys"),
+        *("attention", "allocators", "parallel", "prefix", "prefix_keys"),
     },
     # what is asked: every answer is computed by what stands above
     "questions": {
         *("request", "workload", "record", "trace", "ledgers", "answers", "exercises"),
-        *("policy", "executors", "run", "what_ifs", "attention"),
+        *("policy", "executors", "run", "what_ifs", "attention", "parallel"),
         *("kv_blocks", "prefix", "prefix_keys", "prefix_replay"),
     },
     # what moves and answers on a page
