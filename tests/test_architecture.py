@@ -36,6 +36,7 @@ ALLOWED = {
     "worked_numbers": set(),
     "recompute": {"worked_numbers"},
     "attention": set(),
+    "speculation": set(),
     "ledgers": {"request", "plan", "record", "trace", "attention"},
     "answers": {"ledgers"},
     "exercises": {"answers"},
