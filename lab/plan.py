@@ -178,6 +178,8 @@ class StepOutcome(NamedTuple):
     stops: Mapping[str, str] = MappingProxyType({})
     """Requests whose answer is over with the last of these tokens, with the reason, where the
     executor is who sees it: a stop string. Ids that stop are the scheduler's to see."""
+    drafted: Mapping[str, int] = MappingProxyType({})
+    """How many guesses there were for a chunk, where fewer than the plan had room for."""
 
 
 class Executor(Protocol):
