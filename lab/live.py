@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from itertools import count
 from threading import Thread
-from typing import Any, Self, TextIO
+from typing import Any, Self, TextIO, TypeAlias
 
 import torch
 
@@ -24,12 +24,17 @@ from lab.prefix import Identity
 from lab.request import Request
 from lab.sampling import Sampling
 from lab.scheduler import Refused, Scheduler
+from lab.speculation.proposer import DraftModel, PromptLookup, Proposer
 from lab.trace import Trace
 
 _MODERATE = Sampling(temperature=0.8)
 _BLOCK_TOKENS = 16
 _WIDE = 1024  # two threads that share a step of a few milliseconds mostly wait for each other
 _GOES_ON: tuple[None, str] = (None, "")
+_LOOKUP = PromptLookup()
+Draft: TypeAlias = Model | Proposer | str
+"""Who guesses for a model: a smaller one, or its name; "prompt-lookup", the text itself; or
+anybody else who proposes."""
 
 
 @contextmanager
@@ -53,14 +58,18 @@ class LiveEngine(Engine):
     executor: LiveExecutor
 
     def __init__(
-        self, model: Model, scheduler: Scheduler, trace: Trace, clock: WallClock, threads: int
+        self,
+        model: Model,
+        scheduler: Scheduler,
+        trace: Trace,
+        clock: WallClock,
+        threads: int,
+        proposer: Proposer | None = None,
     ) -> None:
-        super().__init__(
-            scheduler,
-            LiveExecutor(model.decoder, scheduler.policy, clock, tokenizer=model.tokenizer),
-            clock,
-            trace,
+        executor = LiveExecutor(
+            model.decoder, scheduler.policy, clock, tokenizer=model.tokenizer, proposer=proposer
         )
+        super().__init__(scheduler, executor, clock, trace)
         self.model, self.threads = model, threads
         self._mailboxes: dict[str, Mailbox] = {}  # of those who read, by answer
         self._readers_of_text: set[str] = set()  # by request, until it is taken in
@@ -231,11 +240,17 @@ def live_engine(
     model: Model | str,
     policy: Policy,
     *,
+    draft: Draft | None = None,
     keep: int | None = 1000,
     clock: WallClock | None = None,
     threads: int | None = None,
 ) -> LiveEngine:
     """A model, the scheduler and the wall clock put together; `policy` must have blocks.
+
+    With `draft_tokens` in the policy a `draft` guesses so many tokens ahead, and the model checks
+    them: another model with the same vocabulary, by name or loaded; "prompt-lookup"; or any
+    `Proposer`. ValueError for two vocabularies, for a draft without `draft_tokens` and for
+    `draft_tokens` without a draft.
 
     Of requests that have ended, the trace remembers the last `keep`, or twice as many; None: all.
     On a CPU `threads` compute, unless told otherwise one for a model narrower than 1,024, whose
@@ -248,9 +263,11 @@ def live_engine(
     model = loaded(model)
     if threads is None:
         threads = 1 if model.config.hidden < _WIDE else torch.get_num_threads()
+    proposer = None if draft is None else _proposer(draft, model, policy)
     settings = {
         "maker": "live",
         "model": model.name,
+        **({"draft": proposer.name} if proposer else {}),
         "device": str(model.decoder.weights.embed_VD.device),
         "dtype": str(model.decoder.dtype).removeprefix("torch."),
         "threads": threads,
@@ -259,7 +276,26 @@ def live_engine(
     }
     scheduler = Scheduler(policy, repeats=False, identity=Identity(model=model.name))
     trace = Trace("s", settings, starts=[], ends=[], keep=keep)
-    return LiveEngine(model, scheduler, trace, clock or WallClock(), threads)
+    return LiveEngine(model, scheduler, trace, clock or WallClock(), threads, proposer)
+
+
+def _proposer(draft: Draft, model: Model, policy: Policy) -> Proposer:
+    """Who guesses for a model under a policy, which must have blocks if that is a model too."""
+    if draft == _LOOKUP.name:
+        return _LOOKUP
+    if not isinstance(draft, Model | str):
+        return draft
+    draft = loaded(draft)
+    if policy.blocks is None:
+        raise ValueError("a draft keeps K and V in blocks: give the policy blocks, got None")
+    one, other = model.tokenizer.table, draft.tokenizer.table
+    if one != other:
+        differ = sum(other.get(token) != id for token, id in one.items())
+        raise ValueError(
+            f"a draft must have the model's vocabulary: of the {len(one)} tokens of {model.name!r} "
+            f"{differ} are missing or have another id among the {len(other)} of {draft.name!r}"
+        )
+    return DraftModel(draft, policy.blocks, policy.block_tokens, model.config.vocab)
 
 
 def serve(
@@ -267,6 +303,7 @@ def serve(
     policy: Policy,
     model: Model | str = "tiny",
     *,
+    draft: Draft | None = None,
     clock: WallClock | None = None,
     threads: int | None = None,
 ) -> Trace:
@@ -274,14 +311,18 @@ def serve(
 
     Token ids of the prompts must be the model's; a policy without blocks gets as many as the
     longest `seats` requests can ever need together. Times of the trace are seconds, of a `clock`
-    that starts with the run unless another one is given; for `threads` see `live_engine`.
+    that starts with the run unless another one is given; for `draft` and `threads` see
+    `live_engine`.
+
+        lab.serve(work, lab.Continuous(draft_tokens=4), model="tiny", draft="tiny-draft")
     """
     requests = list(workload)
     if policy.blocks is None:
         size = policy.block_tokens
         longest = sorted(-(-request.max_computed // size) for request in requests)
         policy = replace(policy, blocks=max(1, sum(longest[-policy.seats :])))
-    return live_engine(model, policy, keep=None, clock=clock, threads=threads).run(requests)
+    engine = live_engine(model, policy, draft=draft, keep=None, clock=clock, threads=threads)
+    return engine.run(requests)
 
 
 def generate(
@@ -291,9 +332,13 @@ def generate(
     max_tokens: int = 40,
     sampling: Sampling = _MODERATE,
     stop: str | Iterable[str] = (),
+    draft: Draft | None = None,
+    draft_tokens: int = 4,
     to: TextIO | None = None,
 ) -> str:
     """How a model goes on after `prompt`: `lab.generate("It is a truth")`.
+
+    With a `draft`, `draft_tokens` are guessed at a time; for what it may be see `live_engine`.
 
     The same call gives the same text; another `lab.Sampling(seed=...)` gives another one. With
     `to=sys.stdout`, or another file, the text is written there too, as it comes. RuntimeError if
@@ -302,9 +347,14 @@ def generate(
     model = loaded(model)
     positions = len(model.tokenizer.encode(prompt)) + max_tokens
     blocks = -(-min(positions, model.config.max_positions) // _BLOCK_TOKENS)
-    policy = Continuous(seats=1, blocks=max(1, blocks), block_tokens=_BLOCK_TOKENS)
+    policy = Continuous(
+        seats=1,
+        blocks=max(1, blocks),
+        block_tokens=_BLOCK_TOKENS,
+        draft_tokens=0 if draft is None else draft_tokens,
+    )
     text = ""
-    with live_engine(model, policy) as engine:
+    with live_engine(model, policy, draft=draft) as engine:
         request = engine.request(prompt, max_tokens, sampling=sampling, stop=stop)
         for delivery in engine.generate(request):
             text += delivery.text

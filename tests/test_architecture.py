@@ -56,7 +56,12 @@ ALLOWED = {
     "model": {"ledgers", "sampling"},
     "executors": {"request", "plan", "trace", "ledgers"},
     "attention/live": {"model"},
-    "executors/live": {"request", "plan", "policy", "clock", "model"},
+    "executors/answer": {"request", "plan", "model"},
+    "speculation/proposer": {"sampling", "plan", "executors", "model"},
+    "speculation/verify": {"sampling", "model", "speculation"},
+    "executors/live": {
+        *("request", "plan", "policy", "clock", "model", "speculation", "executors"),
+    },
     "deliveries": {"plan", "model"},
     # the one loop, and its parts put together
     "engine": {"request", "plan", "trace", "clock", "scheduler"},
@@ -66,7 +71,7 @@ ALLOWED = {
     },
     "live": {
         *("sampling", "request", "plan", "trace", "policy", "prefix", "scheduler"),
-        *("executors", "model", "clock", "deliveries", "engine"),
+        *("executors", "speculation", "model", "clock", "deliveries", "engine"),
     },
     "calibration": {"request", "trace", "policy", "executors", "model", "clock", "live"},
     # what a reader may change: a run and its picture, from a few numbers
@@ -92,6 +97,9 @@ CORE = set(sys.stdlib_module_names) | {"lab"}
 PACKAGES = {  # what a row needs beyond the standard library
     "model": {"torch", "safetensors", "tokenizers", "jinja2", "kernels"},
     "attention/live": {"torch"},
+    "executors/answer": {"torch"},
+    "speculation/proposer": {"torch"},
+    "speculation/verify": {"torch", "kernels"},
     "executors/live": {"torch"},
     "live": {"torch"},
     "widgets": {"anywidget", "traitlets"},
