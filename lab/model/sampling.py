@@ -52,7 +52,10 @@ def choose(logits_SV: Tensor, rows: Sequence[Choosing]) -> tuple[list[int], list
         return tokens, [None] * len(rows)
     probs_SV = distributions(logits_SV, rows)
     tokens = draws(probs_SV, [uniform(row.sampling.seed, row.position) for row in rows])
-    return tokens, logprobs(logits_SV, probs_SV, tokens, rows)
+    return tokens, [
+        logprobs(logits_SV, probs_SV, place, token, row.sampling)
+        for place, (token, row) in enumerate(zip(tokens, rows, strict=True))
+    ]
 
 
 def are_plain(rows: Iterable[Choosing]) -> bool:
@@ -78,16 +81,16 @@ def distributions(logits_SV: Tensor, rows: Sequence[Choosing]) -> Tensor:
         scores_SV = scores_SV.clone()
     for place in changed:
         scores_SV[place] = _penalised(scores_SV[place], rows[place])
-    best_S = scores_SV.max(dim=-1)
-    if not bool(torch.isfinite(best_S.values).all()):
-        raise ValueError(f"logits must be finite, got {best_S.values.tolist()}")
+    best_S = scores_SV.amax(dim=-1)
+    if not bool(torch.isfinite(best_S).all()):
+        raise ValueError(f"logits must be finite, got {best_S.tolist()}")
     settings = [row.sampling for row in rows]
     where = scores_SV.device
     heat_S = torch.tensor([s.temperature or 1.0 for s in settings], device=where).double()
     probs_SV = torch.softmax(scores_SV / heat_S[:, None], dim=-1)
     if greedy := [place for place, s in enumerate(settings) if s.is_greedy]:
         probs_SV[greedy] = 0
-        probs_SV[greedy, best_S.indices[greedy]] = 1
+        probs_SV[greedy, scores_SV[greedy].argmax(dim=-1)] = 1
     cut = [
         place
         for place, s in enumerate(settings)
@@ -114,14 +117,19 @@ def draws(probs_SV: Tensor, at: Sequence[float]) -> list[int]:
 
 
 def logprobs(
-    logits_SV: Tensor, probs_SV: Tensor, tokens: Sequence[int], rows: Sequence[Choosing]
-) -> list[Logprobs | None]:
-    """The log-probabilities of each row that asks for them, where `tokens` were chosen from
-    `probs_SV`."""
-    return [
-        _logprobs(logits_SV[place], probs_SV[place], token, row.sampling)
-        for place, (token, row) in enumerate(zip(tokens, rows, strict=True))
-    ]
+    logits_SV: Tensor, probs_SV: Tensor, place: int, token: int, sampling: Sampling
+) -> Logprobs | None:
+    """The log-probabilities of row `place`, if they are asked for, when `token` was chosen there
+    from `probs_SV`."""
+    if sampling.logprobs is None:
+        return None
+    if sampling.logprobs_of == "logits":
+        logs_V = torch.log_softmax(logits_SV[place].double(), dim=-1)
+    else:
+        logs_V = torch.log(probs_SV[place])
+    order = torch.sort(logs_V, descending=True, stable=True).indices[: sampling.logprobs]
+    top = tuple((int(id), float(logs_V[id])) for id in order)
+    return Logprobs(float(logs_V[token]), top)
 
 
 def _check(logits_SV: Tensor, rows: Sequence[Choosing]) -> None:
@@ -159,15 +167,3 @@ def _penalised(scores_V: Tensor, row: Choosing) -> Tensor:
         ids, counts = torch.tensor(row.output, dtype=torch.long).unique(return_counts=True)
         scores_V[ids] -= sampling.presence_penalty + sampling.frequency_penalty * counts
     return scores_V
-
-
-def _logprobs(logits_V: Tensor, probs_V: Tensor, token: int, sampling: Sampling) -> Logprobs | None:
-    if sampling.logprobs is None:
-        return None
-    if sampling.logprobs_of == "logits":
-        logs_V = torch.log_softmax(logits_V.double(), dim=-1)
-    else:
-        logs_V = torch.log(probs_V)
-    order = torch.sort(logs_V, descending=True, stable=True).indices[: sampling.logprobs]
-    top = tuple((int(id), float(logs_V[id])) for id in order)
-    return Logprobs(float(logs_V[token]), top)

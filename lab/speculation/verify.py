@@ -7,7 +7,7 @@ S sequence, K guess, Q guess and one more, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import torch
@@ -45,25 +45,24 @@ def verify(
     and the purpose "residual". At temperature 0 a guess stands if it is the likeliest token.
     ValueError for another number of rows, and for logits that are not finite.
     """
-    rows_of = [check.rows for check in checks]
-    rows = [row for one in rows_of for row in one]
+    rows = [row for check in checks for row in check.rows]
+    starts = [*accumulate((len(check.guess.tokens) + 1 for check in checks), initial=0)]
     if are_plain(rows):
         likeliest: list[int] = logits_RV.argmax(dim=-1).tolist()
-        stops = list(accumulate(map(len, rows_of)))
         said = [
-            _that_match(check.guess.tokens, likeliest[stop - len(one) : stop])
-            for check, one, stop in zip(checks, rows_of, stops, strict=True)
+            _that_match(check.guess.tokens, likeliest[start:stop])
+            for check, (start, stop) in zip(checks, pairwise(starts), strict=True)
         ]
         return said, [[None] * len(tokens) for tokens in said]
     target_RV = distributions(logits_RV, rows)
     said = _by_rejection(target_RV, checks)
-    found, start = [], 0
-    for tokens, one in zip(said, rows_of, strict=True):
-        stop = start + len(tokens)
-        found.append(
-            logprobs(logits_RV[start:stop], target_RV[start:stop], tokens, one[: len(tokens)])
-        )
-        start += len(one)
+    found = [
+        [
+            logprobs(logits_RV, target_RV, start + place, token, check.choosing.sampling)
+            for place, token in enumerate(tokens)
+        ]
+        for check, tokens, start in zip(checks, said, starts, strict=False)
+    ]
     return said, found
 
 
@@ -78,7 +77,7 @@ def _that_match(guesses: Sequence[int], likeliest: Sequence[int]) -> list[int]:
 def _by_rejection(target_RV: Tensor, checks: Sequence[Check]) -> list[list[int]]:
     counts = [len(check.guess.tokens) for check in checks]
     K, where = max(counts), target_RV.device
-    exact = torch.float32 if runs_triton(target_RV.float()) else torch.float64
+    exact = torch.float32 if runs_triton(target_RV[:0].float()) else torch.float64
     drafts = [
         [*check.guess.tokens, *[0] * (K - n)] for check, n in zip(checks, counts, strict=True)
     ]
