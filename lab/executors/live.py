@@ -95,6 +95,7 @@ class LiveExecutor:
         self._move(plan)
         for chunk in plan.written:
             self.answers[chunk.request_id].take(chunk, self.block_tokens)
+        self.kv.clear([b for chunk in plan.written for b in chunk.new_blocks(self.block_tokens)])
         guesses = self._guesses(plan)
         computed = sorted(
             (_with(guesses, chunk) for chunk in plan.written if chunk.fork_of is None),

@@ -147,7 +147,7 @@ class DraftModel:
                 continue
             if chunk.drafts:
                 guessing.append((chunk, answer, min(chunk.drafts, limit + 1 - stop)))
-            elif chunk.num_tokens > 1:
+            elif chunk.num_tokens > 1 or chunk.start < len(answer.prompt):
                 reading.append((chunk, answer))
         guessing.sort(key=lambda one: -one[2])
         logits_SV = self._catch_up(reading, guessing)
@@ -177,8 +177,7 @@ class DraftModel:
         if chunk.fork_of:
             return
         size = self.kv.block_tokens
-        old = max(chunk.cached // size, chunk.restored) if chunk.begins else 0
-        for block in chunk.blocks[old:]:
+        for block in chunk.new_blocks(size):
             self.known[block] = 0
         place, rest = divmod(chunk.start, size)
         if rest:
@@ -221,9 +220,11 @@ class DraftModel:
 
     def _forward(self, ids: Sequence[int], spans: Sequence[Span]) -> Tensor:
         """Logits over the target's vocabulary. Tokens that only one of the models has room for are
-        padding of its embedding, and cannot be guessed. Where logits are no numbers, all tokens
-        are equally good guesses: what a guess was drawn from must be known, not that it is good."""
-        logits_SV = self.decoder.forward(self.kv.index(ids), FlatBatch.of(spans, self.kv), self.kv)
+        padding of its embedding: the draft cannot guess them, and reads them as its last one. Where
+        logits are no numbers, all tokens are equally good guesses: it must be known what a guess
+        was drawn from, not that it is good."""
+        ids_T = self.kv.index(ids).clamp_(max=self.decoder.config.vocab - 1)
+        logits_SV = self.decoder.forward(ids_T, FlatBatch.of(spans, self.kv), self.kv)
         logits_SV = F.pad(logits_SV, (0, self._vocab - logits_SV.shape[1]), value=-math.inf)
         is_good_S1 = torch.isfinite(logits_SV.amax(dim=-1, keepdim=True))
         return torch.where(is_good_S1, logits_SV, 0.0)
