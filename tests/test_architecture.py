@@ -37,7 +37,7 @@ ALLOWED = {
     "recompute": {"worked_numbers"},
     "attention": set(),
     "speculation": set(),
-    "ledgers": {"request", "plan", "record", "trace", "attention"},
+    "ledgers": {"request", "plan", "record", "trace", "attention", "speculation"},
     "answers": {"ledgers"},
     "exercises": {"answers"},
     "figures": {"request", "plan", "record", "trace", "attention", "ledgers"},
