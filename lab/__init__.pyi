@@ -29,9 +29,9 @@ from lab.ledgers.occupancy import occupancy as occupancy
 from lab.ledgers.reuse import reuse as reuse
 from lab.ledgers.sizes import device as device
 from lab.ledgers.sizes import model_size as model_size
+from lab.ledgers.speculation import acceptance as acceptance
 from lab.ledgers.splitting import split as split
 from lab.ledgers.table import compare as compare
-from lab.ledgers.speculation import acceptance as acceptance
 from lab.ledgers.task import task as task
 from lab.ledgers.throughput import throughput as throughput
 from lab.ledgers.units import in_unit as in_unit

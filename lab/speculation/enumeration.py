@@ -93,7 +93,7 @@ def mean_tokens(round: Round, text: Tokens = ()) -> Number:
     return sum(len(tokens) * prob for tokens, prob in ways.items())
 
 
-def dice(seed: int) -> Choose:
+def dice(seed: int | str) -> Choose:
     """Draws with random numbers of their own. A token of probability 0 is never drawn."""
     rng = random.Random(seed)
 

@@ -223,6 +223,8 @@ class Examination:
     """What every call must then bring."""
     behind_stop: int
     """Tokens that were delivered behind the end of their text."""
+    draws: int
+    """Answers that were drawn."""
 
     @property
     def distance(self) -> Number:
@@ -266,6 +268,7 @@ def examine(
         min(len(rule(same, (), drafts, choose)) for _ in range(100)),
         drafts + 1,
         sum(len(text) - len(until(pair.stop, text)) for text in delivered),
+        draws,
     )
 
 
