@@ -31,6 +31,7 @@ _WHERE = {
     "Trace": "lab.trace",
     "Uniform": "lab.draws",
     "Workload": "lab.workload",
+    "acceptance": "lab.ledgers.speculation",
     "calibrate": "lab.calibration",
     "call_log": "lab.ledgers.definitions",
     "checked": "lab.worked_numbers",

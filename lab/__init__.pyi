@@ -29,6 +29,7 @@ from lab.ledgers.occupancy import occupancy as occupancy
 from lab.ledgers.reuse import reuse as reuse
 from lab.ledgers.sizes import device as device
 from lab.ledgers.sizes import model_size as model_size
+from lab.ledgers.speculation import acceptance as acceptance
 from lab.ledgers.splitting import split as split
 from lab.ledgers.table import compare as compare
 from lab.ledgers.task import task as task

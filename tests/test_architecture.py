@@ -37,10 +37,10 @@ ALLOWED = {
     "recompute": {"worked_numbers"},
     "attention": set(),
     "speculation": set(),
-    "ledgers": {"request", "plan", "record", "trace", "attention"},
+    "ledgers": {"request", "plan", "record", "trace", "attention", "speculation"},
     "answers": {"ledgers"},
     "exercises": {"answers"},
-    "figures": {"request", "plan", "record", "trace", "attention", "ledgers"},
+    "figures": {"request", "plan", "record", "trace", "attention", "speculation", "ledgers"},
     # who decides: nothing here knows who computes
     "kv_blocks": set(),
     "prefix": set(),
@@ -54,7 +54,7 @@ ALLOWED = {
     "clock": {"request"},
     # who computes: nothing here knows who decided
     "model": {"ledgers", "sampling"},
-    "executors": {"request", "plan", "trace", "ledgers"},
+    "executors": {"request", "plan", "trace", "ledgers", "speculation"},
     "attention/live": {"model"},
     "executors/answer": {"request", "plan", "model"},
     "speculation/proposer": {"sampling", "plan", "executors", "model"},

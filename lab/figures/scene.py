@@ -32,6 +32,7 @@ ROLES = {
     "partly": "{}",
     "skipped": "{}",
     "kept": "{}",
+    "rejected": "{}",
     "queued": "{}",
     "arrival": "{}>",
     "end": "{}x",
@@ -41,7 +42,8 @@ ROLES = {
 an interval: it measures what stands in another lane and is nothing that happens itself. With
 `elsewhere` the request is out of the engine: retrieval, a tool, the network, a database works.
 Inside attention, what comes from device memory is `read`, or `partly` where a mask hides some of
-it, or `skipped`; and what stays on the chip is `kept`: their labels say it."""
+it, or `skipped`; and what stays on the chip is `kept`: their labels say it. A guess that the target
+does not accept is `rejected`."""
 
 _MEANINGS = {
     "prefill": "* prefill",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any, Literal
@@ -156,7 +156,13 @@ def _bake(function: Scenes, knobs: dict[str, Knob]) -> dict[str, Any]:
     spaces = [knob.values for knob in knobs.values()]
     if prod(map(len, spaces)) > MOST_BAKED:
         return {}
-    return pack(plain(function(**dict(zip(knobs, at, strict=True)))) for at in product(*spaces))
+    results = (function(**dict(zip(knobs, at, strict=True))) for at in product(*spaces))
+    return pack(plain([_drawn(scene) for scene in scenes]) for scenes in results)
+
+
+def _drawn(scene: Scene) -> Scene:
+    """A scene without the words of its text form, which no page shows."""
+    return replace(scene, words=None) if isinstance(scene, Scene) else scene
 
 
 def _in_words(scenes: Sequence[Scene], knobs: dict[str, Knob]) -> str:
