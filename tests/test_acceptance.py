@@ -262,7 +262,7 @@ def test_dice_never_draw_what_cannot_be_and_repeat_themselves():
 
 
 def test_the_exact_rule_of_the_gallery_is_this_one():
-    pair = Pair(table("0.2 0.5 0.3", *["1 0 0"] * 3), table("0.6 0.3 0.1", *["0 1 0"] * 3))
+    pair = Pair.of(table("0.2 0.5 0.3", *["1 0 0"] * 3), table("0.6 0.3 0.1", *["0 1 0"] * 3))
     assert texts(lambda text, choose: exact(pair, text, 1, choose), 1) == {
         (0,): Fraction(3, 5),
         (1,): Fraction(3, 10),

@@ -1,6 +1,5 @@
 """Each broken rule fails the test that is named beside it, and the right one none."""
 
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
@@ -39,7 +38,7 @@ def alone(probs, keep=None):
 
 
 def first_token(rule, target, draft, keep=None):
-    pair = Pair(alone(draft), alone(target), keep)
+    pair = Pair.of(alone(draft), alone(target), keep)
     found = texts(lambda text, choose: rule(pair, text, 1, choose), 1)
     return [found.get((token,), 0) for token in range(len(target.split()))]
 
@@ -76,16 +75,17 @@ def test_an_unfiltered_check_delivers_the_unfiltered_target():
     raw, draft = "0.6 0.3 0.1", "0.4 0.4 0.2"
     wanted = [Fraction(2, 3), Fraction(1, 3), 0]
     assert first_token(exact, raw, draft, keep=2) == wanted
-    pair = Pair(alone("1/2 1/2 0"), alone(raw), keep=2)
+    pair = Pair.of(alone("1/2 1/2 0"), alone(raw), keep=2)
     found = texts(lambda text, choose: other_target(pair, text, 1, choose), 1)
     assert [found[token,] for token in range(3)] == [*map(Fraction, raw.split())]
 
 
 def test_going_on_is_right_where_the_target_does_not_look_back():
-    pair = Pair(alone("0.2 0.5 0.3"), alone("0.6 0.3 0.1"))
+    pair = Pair.of(alone("0.2 0.5 0.3"), alone("0.6 0.3 0.1"))
     found = examine(going_on, pair, draws=200)
     assert found.distance == 0
-    looks_back = replace(pair, raw_target=table("0.6 0.3 0.1", "0 1 0", "0 0 1", "1 0 0"))
+    target = table("0.6 0.3 0.1", "0 1 0", "0 0 1", "1 0 0")
+    looks_back = Pair.of(pair.draft, target)
     assert examine(going_on, looks_back, draws=200).distance > 0
 
 

@@ -100,7 +100,7 @@ def test_the_sum_is_the_closed_form(alpha, drafts):
 @given(st.integers(0, 6), st.integers(1, 3))
 def test_the_rule_itself_brings_as_many_tokens_as_the_formula_says(tenths, drafts):
     draft, target = ("0.4 0.6", f"{tenths / 10} {1 - tenths / 10}")
-    pair = Pair(table(draft, draft, draft), table(target, target, target))
+    pair = Pair.of(table(draft, draft, draft), table(target, target, target))
     alpha = Check(pair.draft(()), pair.target(())).accepted
     assert mean_tokens(partial(_rounds, pair, drafts)) == tokens_per_call(alpha, drafts)
 

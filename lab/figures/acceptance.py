@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lab.figures.scene import Frame, Mark, Scene
+from lab.ledgers.sizes import Number
 from lab.ledgers.speculation import where_mass_goes
 from lab.ledgers.table import Table, show
 from lab.ledgers.words import listed
-from lab.speculation.acceptance import Check, Number
+from lab.speculation.acceptance import Check
 
 LANES = ("draft", "target", "falls", "delivered")
 COLOURS = "ABCDEF"
@@ -131,7 +132,7 @@ def _sum(check: Check, columns: Sequence[_Column], again: bool) -> str:
 
 def _found(check: Check, columns: Sequence[_Column], again: bool) -> str:
     if again and check.rejected:
-        worst = max(columns, key=lambda column: abs(column.delivered - column.target))
+        worst = max(columns, key=lambda column: abs(float(column.delivered - column.target)))
         if worst.delivered != worst.target:
             return (
                 f"{worst.token} is delivered with {show(worst.delivered)}, and the target says "

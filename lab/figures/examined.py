@@ -9,8 +9,8 @@ from lab.figures.acceptance import COLOURS
 from lab.figures.scene import Frame, Mark, Scene
 from lab.ledgers.table import Table
 from lab.ledgers.words import counted, listed
-from lab.speculation.acceptance import Number, Tokens
-from lab.speculation.exactness import ALPHA
+from lab.speculation.acceptance import Tokens
+from lab.speculation.exactness import ALPHA, Number
 from lab.speculation.gallery import Examination
 
 

@@ -97,6 +97,6 @@ def _guesses(drafts: int) -> str:
 
 
 def _verdict(gain: Number) -> str:
-    if abs(gain - 1) < 0.005:
+    if _short(gain) == "1":
         return "as fast as plain decoding"
     return f"{_short(gain)} times as fast{', so guessing loses' if gain < 1 else ''}"

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from lab.speculation.acceptance import (
@@ -29,21 +30,25 @@ from lab.speculation.exactness import ALPHA, ChiSquare, Number, chi_square, powe
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A draft and a target, the filter that both are sampled through, and the sign that ends a
-    text: `keep` likeliest tokens, of equals those with the lower ids; None: all."""
+    """A draft and a target as they are sampled, and as they were before a filter; and the sign
+    that ends a text."""
 
+    draft: Model
+    target: Model
     raw_draft: Model
     raw_target: Model
-    keep: int | None = None
     stop: int | None = None
 
-    def draft(self, text: Tokens) -> Probs:
-        """What a guess is drawn from."""
-        return likeliest(self.raw_draft(text), self.keep)
+    @classmethod
+    def of(
+        cls, draft: Model, target: Model, keep: int | None = None, stop: int | None = None
+    ) -> Pair:
+        """Both are sampled from their `keep` likeliest tokens; None: from all."""
 
-    def target(self, text: Tokens) -> Probs:
-        """What the answer should follow."""
-        return likeliest(self.raw_target(text), self.keep)
+        def filtered(model: Model) -> Model:
+            return cache(lambda text: likeliest(model(text), keep))
+
+        return cls(filtered(draft), filtered(target), draft, target, stop)
 
 
 def likeliest(probs: Probs, keep: int | None) -> Probs:
@@ -259,7 +264,7 @@ def examine(
     choose, rough = dice(seed), _in_floats(pair)
     delivered = [_drawn(rule, rough, drafts, length, choose) for _ in range(draws)]
     seen = Counter(until(pair.stop, text)[:length] for text in delivered)
-    same = replace(rough, raw_draft=rough.raw_target, stop=None)
+    same = replace(rough, draft=rough.target, raw_draft=rough.raw_target, stop=None)
     return Examination(
         expected,
         shown,
@@ -282,10 +287,14 @@ def _drawn(rule: Rule, pair: Pair, drafts: int, length: int, choose: Choose) -> 
 
 def _in_floats(pair: Pair) -> Pair:
     """The same pair as a machine would have it."""
-    return replace(
-        pair,
-        raw_draft=lambda text: tuple(map(float, pair.raw_draft(text))),
-        raw_target=lambda text: tuple(map(float, pair.raw_target(text))),
+
+    def floats(model: Model) -> Model:
+        return cache(lambda text: tuple(map(float, model(text))))
+
+    return Pair(
+        *(floats(pair.draft), floats(pair.target)),
+        *(floats(pair.raw_draft), floats(pair.raw_target)),
+        pair.stop,
     )
 
 
@@ -296,7 +305,7 @@ def table(first: str, *behind: str) -> Model:
     return lambda text: rows[text[-1] + 1 if text else 0]
 
 
-EXAMPLE = Pair(
+EXAMPLE = Pair.of(
     table(
         "0.2 0.5 0.2 0.1",
         "0.3 0.3 0.2 0.2",
