@@ -57,7 +57,7 @@ def rejection_sample(
 def _in_torch(
     drafts_SK: Tensor, counts_S: Tensor, draft_SKV: Tensor, target_SQV: Tensor, uniforms_SQ: Tensor
 ) -> Verdict:
-    (S, K), each = drafts_SK.shape, torch.arange(len(drafts_SK), device=drafts_SK.device)
+    K, each = drafts_SK.shape[1], torch.arange(len(drafts_SK), device=drafts_SK.device)
     is_draft_SK = torch.arange(K, device=drafts_SK.device) < counts_S[:, None]
     token_SK1 = torch.where(is_draft_SK, drafts_SK, 0)[:, :, None]
     draft_SK = draft_SKV.gather(2, token_SK1)[:, :, 0]
@@ -66,16 +66,14 @@ def _in_torch(
     accepted_S = stands_SK.cumprod(1).sum(1)
 
     left_SV = target_SV = target_SQV[each, accepted_S]
-    mass_S1 = target_SV.new_ones(S, 1)
     if K:
-        left_SV = (target_SV - draft_SKV[each, accepted_S.clamp(max=K - 1)]).clamp_(min=0)
-        sum_S1 = left_SV.sum(1, keepdim=True)
-        is_rejected_S1 = (accepted_S < counts_S)[:, None] & (sum_S1 > 0)
-        left_SV = torch.where(is_rejected_S1, left_SV, target_SV)
-        mass_S1 = torch.where(is_rejected_S1, sum_S1, mass_S1)
+        missing_SV = target_SV - draft_SKV[each, accepted_S.clamp(max=K - 1)]
+        is_rejected_S = (accepted_S < counts_S) & (missing_SV.amax(1) > 0)
+        left_SV = torch.where(is_rejected_S[:, None], missing_SV.clamp_(min=0), target_SV)
     below_SV = left_SV.cumsum(1)
+    mass_S1 = below_SV[:, -1:].contiguous()
     next_S1 = torch.searchsorted(below_SV, uniforms_SQ[:, K:] * mass_S1, right=True)
-    last_S1 = torch.searchsorted(below_SV, below_SV[:, -1:].contiguous())
+    last_S1 = torch.searchsorted(below_SV, mass_S1)
     return Verdict(accepted_S, torch.minimum(next_S1, last_S1)[:, 0])
 
 

@@ -90,6 +90,7 @@ class LiveExecutor:
                 text=tokenizer.stream(request.stop) if tokenizer else None,
             )
 
+    @torch.inference_mode()
     def run(self, plan: StepPlan, now: Time, until: Time | None) -> StepOutcome:
         """Carry out one step: move blocks, guess, compute all chunks in one flat batch, choose."""
         self._move(plan)
@@ -141,11 +142,9 @@ class LiveExecutor:
             },
             stops=stops,
             drafted={
-                chunk.request_id: len(guesses[chunk.request_id].tokens)
-                if chunk.request_id in guesses
-                else 0
+                chunk.request_id: drafts
                 for chunk in plan.written
-                if chunk.drafts
+                if (drafts := _num_guesses(guesses, chunk)) < chunk.drafts
             },
         )
 
@@ -193,23 +192,33 @@ class LiveExecutor:
         plain = [who for who in rows_of if who not in guesses]
         if plain:
             rows = [rows_of[who][0] for who in plain]
-            tokens, said = choose(logits_RV[rows], [self.answers[who].choosing for who in plain])
+            tokens, said = choose(
+                _rows(logits_RV, rows), [self.answers[who].choosing for who in plain]
+            )
             for who, token, logprobs in zip(plain, tokens, said, strict=True):
                 yield who, (token,), (logprobs,)
         checked = [who for who in rows_of if who in guesses]
         if checked:
             rows = [row for who in checked for row in rows_of[who]]
             checks = [Check(self.answers[who].choosing, guesses[who]) for who in checked]
-            yield from zip(checked, *verify(logits_RV[rows], checks), strict=True)
+            yield from zip(checked, *verify(_rows(logits_RV, rows), checks), strict=True)
 
 
 def _with(guesses: Mapping[str, Guess], chunk: Chunk) -> Chunk:
     """A chunk with as many drafts as there are guesses for it."""
-    if not chunk.drafts:
+    drafts = _num_guesses(guesses, chunk)
+    if drafts == chunk.drafts:
         return chunk
-    guess = guesses.get(chunk.request_id)
-    drafts = len(guess.tokens) if guess else 0
     return chunk._replace(stop=chunk.stop - chunk.drafts + drafts, drafts=drafts)
+
+
+def _num_guesses(guesses: Mapping[str, Guess], chunk: Chunk) -> int:
+    return len(guesses[chunk.request_id].tokens) if chunk.request_id in guesses else 0
+
+
+def _rows(logits_RV: Tensor, rows: list[int]) -> Tensor:
+    """These rows; without a copy where they are all of them."""
+    return logits_RV if rows == [*range(len(logits_RV))] else logits_RV[rows]
 
 
 def _asked(chunk: Chunk) -> int:

@@ -81,13 +81,10 @@ def distributions(logits_SV: Tensor, rows: Sequence[Choosing]) -> Tensor:
         scores_SV = scores_SV.clone()
     for place in changed:
         scores_SV[place] = _penalised(scores_SV[place], rows[place])
-    best_S = scores_SV.amax(dim=-1)
-    if not bool(torch.isfinite(best_S).all()):
-        raise ValueError(f"logits must be finite, got {best_S.tolist()}")
     settings = [row.sampling for row in rows]
-    where = scores_SV.device
-    heat_S = torch.tensor([s.temperature or 1.0 for s in settings], device=where).double()
-    probs_SV = torch.softmax(scores_SV / heat_S[:, None], dim=-1)
+    probs_SV = torch.softmax(_over_temperature(scores_SV, settings), dim=-1)
+    if not bool(torch.isfinite(probs_SV[:, 0]).all()):  # what is no number makes a whole row so
+        raise ValueError(f"logits must be finite, got {scores_SV.amax(dim=-1).tolist()}")
     if greedy := [place for place, s in enumerate(settings) if s.is_greedy]:
         probs_SV[greedy] = 0
         probs_SV[greedy, scores_SV[greedy].argmax(dim=-1)] = 1
@@ -152,6 +149,13 @@ def _cut(probs_SV: Tensor, settings: Sequence[Sampling]) -> Tensor:
     is_over_SV = (place_V >= count_S[:, None]) & (top_p_S < 1)[:, None]
     cut_SV = torch.zeros_like(probs_SV).scatter_(1, order_SV, kept_SV.masked_fill_(is_over_SV, 0))
     return cut_SV / cut_SV.sum(-1, keepdim=True)
+
+
+def _over_temperature(scores_SV: Tensor, settings: Sequence[Sampling]) -> Tensor:
+    temperatures = [s.temperature or 1.0 for s in settings]
+    if len({*temperatures}) == 1:
+        return scores_SV / temperatures[0]
+    return scores_SV / scores_SV.new_tensor(temperatures)[:, None]
 
 
 def _penalised(scores_V: Tensor, row: Choosing) -> Tensor:

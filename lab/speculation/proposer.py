@@ -238,15 +238,18 @@ class DraftModel:
         choosing = [answer.choosing for _, answer, _ in guessing]
         is_plain = are_plain(choosing)
         said: list[list[int]] = [[] for _ in guessing]
-        probs = []
+        probs_SKV = None
+        if not is_plain:
+            shape = len(guessing), counts[0], self._vocab
+            probs_SKV = torch.zeros(shape, dtype=torch.float64, device=logits_SV.device)
         for k in range(counts[0]):
             active = sum(count > k for count in counts)
             rows = [choosing[s].after(said[s]) for s in range(active)]
-            if is_plain:
+            if probs_SKV is None:
                 tokens = logits_SV[:active].argmax(dim=-1).tolist()
             else:
                 probs_AV = distributions(logits_SV[:active], rows)
-                probs.append(probs_AV)
+                probs_SKV[:active, k] = probs_AV
                 at = [uniform(row.sampling.seed, row.position, "draft") for row in rows]
                 tokens = draws(probs_AV, at)
             for s, token in enumerate(tokens):
@@ -254,11 +257,12 @@ class DraftModel:
             going_on = [s for s in range(active) if counts[s] > k + 1]
             if going_on:
                 logits_SV = self._go_on([guessing[s] for s in going_on], tokens, k)
-        found = {}
-        for s, (chunk, _, count) in enumerate(guessing):
-            probs_KV = None if is_plain else torch.stack([probs[k][s] for k in range(count)])
-            found[chunk.request_id] = Guess(tuple(said[s]), probs_KV)
-        return found
+        return {
+            chunk.request_id: Guess(
+                tuple(said[s]), None if probs_SKV is None else probs_SKV[s, :count]
+            )
+            for s, (chunk, _, count) in enumerate(guessing)
+        }
 
     def _go_on(
         self, guessing: Sequence[tuple[Chunk, Answer, int]], tokens: Sequence[int], k: int

@@ -28,8 +28,10 @@ class Check(NamedTuple):
 
     @property
     def rows(self) -> list[Choosing]:
-        """What each row of logits is chosen for."""
+        """What the distribution of each row of logits depends on."""
         tokens = self.guess.tokens
+        if not self.choosing.sampling.has_penalties:
+            return [self.choosing] * (len(tokens) + 1)
         return [self.choosing.after(tokens[:count]) for count in range(len(tokens) + 1)]
 
 
@@ -104,6 +106,9 @@ def _uniforms(choosing: Choosing, count: int, K: int) -> list[float]:
 
 
 def _draft_probs(guesses: Sequence[Guess], K: int, target_RV: Tensor) -> Tensor:
+    given = [guess.probs_KV for guess in guesses if guess.probs_KV is not None]
+    if len(given) == len(guesses) and all(len(probs_KV) == K for probs_KV in given):
+        return torch.stack(given)
     draft_SKV = target_RV.new_zeros(len(guesses), K, target_RV.shape[1])
     for draft_KV, (tokens, probs_KV) in zip(draft_SKV, guesses, strict=True):
         if probs_KV is None:
