@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.model.sampling import Choosing, choose, distribution, draws
+from lab.model.sampling import Choosing, choose, distribution, distributions, draws
 from lab.sampling import GREEDY, Sampling, uniform
 
 LOGITS = torch.log(torch.tensor([0.5, 0.25, 0.125, 0.125], dtype=torch.float64))
@@ -127,6 +127,33 @@ def test_a_token_does_not_depend_on_its_neighbours(others: int, seed: int):
     together, _ = choose(logits, rows)
     alone = [choose(logits[i : i + 1], rows[i : i + 1])[0][0] for i in range(others + 1)]
     assert together == alone
+
+
+@given(st.lists(st.sampled_from(range(6)), min_size=1, max_size=6), st.integers(0, 1000))
+def test_rows_with_settings_of_their_own_are_each_as_if_alone(kinds: list[int], seed: int):
+    kind = [
+        Sampling(),
+        Sampling(temperature=0),
+        Sampling(temperature=0.7, top_p=0.6),
+        Sampling(top_k=3),
+        Sampling(top_k=5, top_p=0.9, temperature=2),
+        Sampling(repetition_penalty=1.7, frequency_penalty=0.3, temperature=0.9),
+    ]
+    torch.manual_seed(seed)
+    logits = torch.randn(len(kinds), 11)
+    rows = [Choosing(kind[k], 5, (1, 2), (3, 3, i)) for i, k in enumerate(kinds)]
+    before = logits.clone()
+    together = distributions(logits, rows)
+    for i, row in enumerate(rows):
+        assert torch.equal(together[i], distribution(logits[i], row))
+    assert torch.equal(logits, before)
+    assert together.sum(-1).tolist() == pytest.approx([1] * len(rows))
+
+
+def test_what_was_said_in_between_counts_for_penalties():
+    row = Choosing(Sampling(presence_penalty=1), 7, (1,), (2,))
+    assert row.after([4, 5]) == Choosing(row.sampling, 9, (1,), [2, 4, 5])
+    assert row.after([]).position == 7
 
 
 def test_log_probabilities_name_their_distribution():

@@ -49,6 +49,8 @@ def verify(
     """
     rows = [row for check in checks for row in check.rows]
     starts = [*accumulate((len(check.guess.tokens) + 1 for check in checks), initial=0)]
+    if len(logits_RV) != len(rows):
+        raise ValueError(f"there are {len(logits_RV)} rows of logits and {len(rows)} to choose for")
     if are_plain(rows):
         likeliest: list[int] = logits_RV.argmax(dim=-1).tolist()
         said = [
