@@ -73,11 +73,12 @@ ALLOWED = {
     "what_ifs": {
         *("request", "workload", "trace", "policy", "run", "executors", "ledgers", "figures"),
         "attention",
+        "speculation",
     },
     # what is asked: every answer is computed by what stands above
     "questions": {
         *("request", "workload", "record", "trace", "ledgers", "answers", "exercises"),
-        *("policy", "executors", "run", "what_ifs", "attention"),
+        *("policy", "executors", "run", "what_ifs", "attention", "speculation"),
     },
     # what moves and answers on a page
     "widgets": {"trace", "figures", "exercises", "questions"},

@@ -14,6 +14,8 @@ from lab.questions import (
     one_request,
     rates,
     reading,
+    speculation,
+    speculation_rounds,
     timetables,
     waiting,
 )
@@ -63,6 +65,17 @@ BANK: dict[int, tuple[Exercise, ...]] = {
         attention_cost.MATRIX_BYTES,
         attention_cost.LONGER,
         attention_cost.MEMORY_DOWN,
+    ),
+    10: (
+        speculation.WARM_UP,
+        speculation.DRAW_AGAIN,
+        speculation.ACCOUNT,
+        speculation.RESIDUAL,
+        speculation.BROKEN,
+        speculation_rounds.TOKENS_OF_RUN,
+        speculation_rounds.GREEDY,
+        speculation_rounds.BEST,
+        speculation_rounds.SAME_TEXT,
     ),
 }
 """The exercises of each chapter in the order in which it asks them, which gives their numbers."""
