@@ -53,14 +53,22 @@ class LiveEngine(Engine):
     executor: LiveExecutor
 
     def __init__(
-        self, model: Model, scheduler: Scheduler, trace: Trace, clock: WallClock, threads: int
+        self,
+        model: Model,
+        scheduler: Scheduler,
+        trace: Trace,
+        clock: WallClock,
+        threads: int,
+        link_bytes_per_s: float | None = None,
     ) -> None:
-        super().__init__(
-            scheduler,
-            LiveExecutor(model.decoder, scheduler.policy, clock, tokenizer=model.tokenizer),
+        executor = LiveExecutor(
+            model.decoder,
+            scheduler.policy,
             clock,
-            trace,
+            tokenizer=model.tokenizer,
+            link_bytes_per_s=link_bytes_per_s,
         )
+        super().__init__(scheduler, executor, clock, trace)
         self.model, self.threads = model, threads
         self._mailboxes: dict[str, Mailbox] = {}  # of those who read, by answer
         self._readers_of_text: set[str] = set()  # by request, until it is taken in
@@ -234,12 +242,15 @@ def live_engine(
     keep: int | None = 1000,
     clock: WallClock | None = None,
     threads: int | None = None,
+    link_bytes_per_s: float | None = None,
 ) -> LiveEngine:
     """A model, the scheduler and the wall clock put together; `policy` must have blocks.
 
     Of requests that have ended, the trace remembers the last `keep`, or twice as many; None: all.
     On a CPU `threads` compute, unless told otherwise one for a model narrower than 1,024, whose
-    steps are too short to be shared, and else as many as torch has.
+    steps are too short to be shared, and else as many as torch has. Blocks that are swapped move
+    no faster than `link_bytes_per_s`: beside a CPU, where a swap is a copy in the same memory, that
+    is how a link behaves which is not there.
 
         with lab.live_engine("tiny", lab.Continuous(seats=8, blocks=256)) as engine:
             for delivery in engine.generate(engine.request("It is a truth")):
@@ -254,12 +265,13 @@ def live_engine(
         "device": str(model.decoder.weights.embed_VD.device),
         "dtype": str(model.decoder.dtype).removeprefix("torch."),
         "threads": threads,
+        **({"link_bytes_per_s": link_bytes_per_s} if link_bytes_per_s else {}),
         "policy": type(policy).__name__,
         **asdict(policy),
     }
     scheduler = Scheduler(policy, repeats=False, identity=Identity(model=model.name))
     trace = Trace("s", settings, starts=[], ends=[], keep=keep)
-    return LiveEngine(model, scheduler, trace, clock or WallClock(), threads)
+    return LiveEngine(model, scheduler, trace, clock or WallClock(), threads, link_bytes_per_s)
 
 
 def serve(
@@ -269,19 +281,24 @@ def serve(
     *,
     clock: WallClock | None = None,
     threads: int | None = None,
+    link_bytes_per_s: float | None = None,
 ) -> Trace:
     """Serve a workload with a real model, in real time: `lab.simulate` with a model for the cost.
 
     Token ids of the prompts must be the model's; a policy without blocks gets as many as the
     longest `seats` requests can ever need together. Times of the trace are seconds, of a `clock`
-    that starts with the run unless another one is given; for `threads` see `live_engine`.
+    that starts with the run unless another one is given; for `threads` and `link_bytes_per_s` see
+    `live_engine`.
     """
     requests = list(workload)
     if policy.blocks is None:
         size = policy.block_tokens
         longest = sorted(-(-request.max_computed // size) for request in requests)
         policy = replace(policy, blocks=max(1, sum(longest[-policy.seats :])))
-    return live_engine(model, policy, keep=None, clock=clock, threads=threads).run(requests)
+    engine = live_engine(
+        model, policy, keep=None, clock=clock, threads=threads, link_bytes_per_s=link_bytes_per_s
+    )
+    return engine.run(requests)
 
 
 def generate(

@@ -11,9 +11,10 @@ from typing import Any, Literal
 
 import traitlets
 
-from lab.figures.scene import Scene, check_unique, plain
+from lab.figures.scene import check_unique, plain
 from lab.widgets.answering import Answering
 from lab.widgets.modules import module, style
+from lab.widgets.player import Figures
 
 MOST_SLIDERS = 3
 MOST_BAKED = 1000
@@ -71,7 +72,7 @@ class Knob:
         return [self.low + self.step * i for i in range(count)]
 
 
-Scenes = Callable[..., Sequence[Scene]]
+Scenes = Callable[..., Sequence[Figures]]
 
 
 class WhatIf(Answering):
@@ -105,7 +106,7 @@ class WhatIf(Answering):
         if not sliders:
             self.set_trait("baked", _bake(function, knobs))
 
-    def answer(self, **parameters: float) -> Sequence[Scene]:
+    def answer(self, **parameters: float) -> Sequence[Figures]:
         """The scenes for other values of the knobs."""
         return self._function(**parameters)
 
@@ -165,7 +166,7 @@ def _drawn(scene: Scene) -> Scene:
     return replace(scene, words=None) if isinstance(scene, Scene) else scene
 
 
-def _in_words(scenes: Sequence[Scene], knobs: dict[str, Knob]) -> str:
+def _in_words(scenes: Sequence[Figures], knobs: dict[str, Knob]) -> str:
     changes = [f"{knob.label or name} ({_range(knob)})" for name, knob in knobs.items()]
     told = f"What may be changed: {', '.join(changes)}"
     return "\n\n".join([*(scene.text() for scene in scenes), told])
