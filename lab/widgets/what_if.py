@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import traitlets
 
-from lab.figures.scene import check_unique, plain
+from lab.figures.scene import Scene, check_unique, plain
 from lab.widgets.answering import Answering
 from lab.widgets.modules import module, style
 from lab.widgets.player import Figures
@@ -161,9 +161,9 @@ def _bake(function: Scenes, knobs: dict[str, Knob]) -> dict[str, Any]:
     return pack(plain([_drawn(scene) for scene in scenes]) for scenes in results)
 
 
-def _drawn(scene: Scene) -> Scene:
+def _drawn(figure: Figures) -> Figures:
     """A scene without the words of its text form, which no page shows."""
-    return replace(scene, words=None) if isinstance(scene, Scene) else scene
+    return replace(figure, words=None) if isinstance(figure, Scene) else figure
 
 
 def _in_words(scenes: Sequence[Figures], knobs: dict[str, Knob]) -> str:
