@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 
-from lab.answers import Choice, Filling, Number, Option, Prediction, WrongNumber
+from lab.answers import Choice, Filling, Number, Option, Prediction, WrongNumber, exact
 from lab.exercises import Exercise, Question, drawn
 from lab.ledgers.words import listed
 from lab.questions.attention import simplest
 from lab.questions.wording import percent
 from lab.speculation.acceptance import Check, Probs
-from lab.speculation.enumeration import texts
-from lab.speculation.gallery import Pair, from_the_target_again
+from lab.speculation.gallery import delivered, from_the_target_again
 
 TOKENS = ("Paris", "Lyon", "Nice")
 
@@ -26,9 +25,7 @@ def check_of(draft: Sequence[int], target: Sequence[int]) -> Check:
 
 def drawn_again(check: Check) -> list[Fraction]:
     """What is delivered when a guess that falls is drawn again from the whole target."""
-    pair = Pair.of(lambda text: check.draft, lambda text: check.target)
-    found = texts(lambda text, choose: from_the_target_again(pair, text, 1, choose), 1)
-    return [Fraction(found.get((token,), 0)) for token in range(len(check.draft))]
+    return [Fraction(exact(part)) for part in delivered(from_the_target_again, check)]
 
 
 def draw_check(dice: random.Random, tokens: int = 3) -> Check:
