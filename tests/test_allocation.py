@@ -44,6 +44,12 @@ def test_whoever_was_preempted_waits_and_holds_nothing() -> None:
     assert [step.waiting for step in account.steps] == [0, 0, 1, 1, 0, 0]
 
 
+def test_who_gives_up_before_there_is_a_block_waits_until_then() -> None:
+    asked = [ask("A", 8, 1), ask("B", 8, 4, cancel_at=1), ask("C", 5, 3, arrival=1)]
+    account = allocation(served(asked, Continuous(seats=1, blocks=4, block_tokens=4)))
+    assert [step.waiting for step in account.steps] == [1, 0, 0, 0]
+
+
 @given(workloads(), policies())
 def test_the_books_of_any_run_without_sharing_balance(asked, policy):
     trace = served(asked, policy, Scripted(), repeats=False)

@@ -177,6 +177,20 @@ def test_who_cannot_grow_makes_the_last_to_come_start_over() -> None:
     assert [step.running for step in account.steps] == [2, 1, 1]
 
 
+def test_in_a_step_in_which_somebody_gives_way_nobody_comes_in() -> None:
+    """A needs 8 of 12 slots in step 2; the 4 behind them would do for B, and B comes in step 3."""
+    work = Workload.given({"A": (0, 4, 2), "B": (0, 2, 3)})
+    account = fill(work, Contiguous("doubling"), 12)
+    assert account.ends == {"A": 2, "B": 4}
+    assert [step.running for step in account.steps] == [2, 1, 1, 1]
+
+
+def test_nobody_passes_who_waits_under_any_rule() -> None:
+    work = Workload.given({"A": (0, 5, 4), "B": (0, 6, 1), "C": (0, 1, 1)})
+    for rule in (Pages(1), Contiguous("exact")):
+        assert fill(work, rule, 8).ends == {"A": 4, "B": 5, "C": 5}
+
+
 def test_the_power_of_two_is_of_the_answer_and_not_of_the_prompt() -> None:
     rule = Contiguous("power of two")
     (request,) = Workload.given({"A": (0, 10, 26)})

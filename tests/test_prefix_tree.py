@@ -165,6 +165,13 @@ def test_a_block_that_was_given_up_is_not_known_any_more() -> None:
     assert "x block 1: 4–7" not in signs(figure, 2)
 
 
+def test_a_block_may_be_given_up_for_somebody_who_comes_in_the_same_step() -> None:
+    rows = {"A": (0, (*EIGHT, 8), 1), "D": (1, 9, 1), "B": (3, 17, 1), "C": (3, (*EIGHT, 8), 1)}
+    figure = tree(rows, blocks=8)
+    assert reason(figure, "C") == "the next block was given up at step 3"
+    assert "given up by now, in this order: 1 3 2" in figure.frames[2].caption
+
+
 @pytest.mark.parametrize("name", ["tenant", "adapter"])
 def test_what_is_known_for_others_is_not_used(name: str) -> None:
     own = {"arrival": 1, "prompt": EIGHT, "output": 1, name: "B"}
@@ -190,9 +197,12 @@ def test_who_was_preempted_is_admitted_again_and_finds_what_it_left() -> None:
     policy = Continuous(seats=2, blocks=6, block_tokens=4, prefix_cache=True)
     figure = prefix_tree(served(asked, policy, Scripted(), repeats=False), asked)
     assert [frame.label for frame in figure.frames] == ["A", "B", "B again", "end"]
-    again = figure.frames[2].caption
-    assert "13 tokens" in again
-    assert "to compute" in again
+    assert "13 tokens at step 9, 8 of them in blocks 2 3" in figure.frames[2].caption
+    assert reason(figure, "B again") == "the next block was given up at step 6"
+    way = ["+ block 2: 100–103", "+ block 3: 104–107", "x block 5: 8–11", "* block 5: 8–11"]
+    assert signs(figure, 2)[-5:] == [*way, ". not full: 12"]
+    unnamed = prefix_tree(served(asked, policy), asked)
+    assert reason(unnamed, "B again") == "its answer's tokens have no ids here"
 
 
 def test_answers_are_nodes_where_their_tokens_have_names() -> None:

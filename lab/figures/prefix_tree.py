@@ -225,7 +225,8 @@ def _caption(way: _Way, when: str, gone: Mapping[bytes, str]) -> str:
 def _why(way: _Way, gone: Mapping[bytes, str]) -> str:
     """Why what is found ends where it does."""
     if way.hits == way.num_full:
-        return "what is left fills no block"
+        is_named = way.num_full == way.tokens // way.size
+        return "what is left fills no block" if is_named else "its answer's tokens have no ids here"
     digest, state = way.chain[way.hits].digest, way.state
     known = {one.digest for one in state.known.values()}
     blocks = {one.digest: block for block, one in (*state.evicted.items(), *state.known.items())}

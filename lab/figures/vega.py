@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import altair as alt
 
@@ -89,7 +89,7 @@ def area(
 ) -> Any:
     """An area between y and `top` of `data`; hollow, it is only a dashed line at the top."""
     chart = alt.Chart(alt.Data(values=list(data)))
-    shape = "step-after" if steps else "linear"
+    shape: Literal["step-after", "linear"] = "step-after" if steps else "linear"
     below, left = _across(x, room), _upward(y)
     if hollow:
         rim = chart.mark_line(color=colour, interpolate=shape, strokeDash=[4, 3], strokeWidth=1.5)
@@ -103,7 +103,7 @@ def bars(data: Sequence[Bar], x: Axis, series: Sequence[str]) -> list[Any]:
     name in the order of `series` by `whose`."""
     room = LETTER * max(len(str(one["label"])) for one in data) + 14
     names = [{"what": what, "whose": ""} for what in dict.fromkeys(one["what"] for one in data)]
-    lanes = {
+    lanes: dict[str, Any] = {
         "y": alt.Y("what:N", sort=None, title=None, axis=alt.Axis(labels=False, ticks=False)),
         "yOffset": alt.YOffset("whose:N", scale=alt.Scale(domain=["", *series])),
     }
@@ -111,7 +111,7 @@ def bars(data: Sequence[Bar], x: Axis, series: Sequence[str]) -> list[Any]:
     box = plot.mark_bar(strokeWidth=1.5, height=alt.RelativeBandSize(0.8)).encode(
         fill=alt.Fill("fill:N", scale=None), stroke=alt.Stroke("stroke:N", scale=None)
     )
-    text = {"align": "left", "color": palette.LIGHT["ink"], "dx": 6}
+    text: dict[str, Any] = {"align": "left", "color": palette.LIGHT["ink"], "dx": 6}
     heads = alt.Chart(alt.Data(values=names)).mark_text(**text).encode(text="what:N", **lanes)
     return [box, plot.mark_text(**text).encode(text="label:N"), heads.encode(x=alt.XValue(0))]
 
@@ -137,7 +137,7 @@ def labels(ends: Mapping[str, float], y: Axis, colour: Mapping[str, str]) -> lis
     for name, at, place in zip(ends, true, spread(true, gaps, HEIGHT), strict=True):
         data = [{"name": wrapped(name), "true": round(at, 1), "place": round(place, 1)}]
         here = alt.Chart(alt.Data(values=data))
-        height = {"scale": None, "axis": None}
+        height: dict[str, Any] = {"scale": None, "axis": None}
         layers += [
             here.mark_rule(color=colour[name]).encode(
                 alt.XValue(_from_right(room - 3)),

@@ -193,7 +193,7 @@ def _written(record: Record, num_steps: int) -> Iterator[tuple[int, int]]:
                 written = run.start + step - run.first + run.tokens
             yield step, written
             if run is not None and run.stop == step + 1:
-                written, run = run.reached, next(runs, None)
+                run = next(runs, None)
 
 
 def _waits(trace: Trace) -> list[int]:

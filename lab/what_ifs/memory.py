@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 from math import floor
 
 from lab.figures.scene import Frame, Mark, Scene
@@ -40,21 +41,20 @@ def three_caches(A: int = 32_768, B: int = 32, C: int = 4) -> tuple[Scene]:
         for chat in range(chats[who][0])
     ]
     whole = {who: chats[who][0] * size for who, size in each.items()}
-    rows = [f"with {heads} KV heads 2 × {heads} × {HEAD_DIM}" for heads in sorted({FEW_HEADS, B})]
-    start = Frame(0, "0", f"numbers that a token leaves in a layer: {listed(rows)}")
-    ends = sorted({mark.stop for mark in marks})
+    edges = sorted({0, *(mark.stop for mark in marks)})
     return (
         Scene(
             title="Which cache is the heaviest?",
             finding=_heaviest(whole),
-            conditions=f"{LAYERS} layers, heads of {HEAD_DIM}, 2 bytes a number",
+            conditions=f"of a token 2 × KV heads × {HEAD_DIM} numbers in each of {LAYERS} layers, "
+            "2 bytes each",
             tag="given",
             unit="GiB",
             lanes=tuple(lanes.values()),
             marks=tuple(marks),
-            frames=(
-                start,
-                *(Frame(at, show(float(at)), _filled(at, chats, each)) for at in ends),
+            frames=tuple(
+                Frame(start, show(float(start)), _filled(stop, chats, each))
+                for start, stop in pairwise(edges)
             ),
         ),
     )
@@ -66,16 +66,16 @@ def _gib(tokens: int, heads: int) -> Fraction:
 
 
 def _filled(at: Number, chats: dict[str, tuple[int, int, int]], each: dict[str, Fraction]) -> str:
-    """What the first `at` GiB of each cache hold."""
+    """What each cache holds in its first `at` GiB."""
     told = []
     for who, (count, tokens, _) in chats.items():
         full, rest = divmod(at, each[who])
         if full >= count:
-            told.append(f"{who} all of its {count * tokens:,} tokens")
+            told.append(f"{who} has all of its {count * tokens:,} tokens")
         else:
             held = floor(full) * tokens + floor(rest / each[who] * tokens)
-            told.append(f"{who} {held:,} tokens")
-    return f"{show(float(at))} GiB hold of {', of '.join(told)}"
+            told.append(f"{who} has {held:,}")
+    return f"up to {show(float(at))} GiB: {', '.join(told)}"
 
 
 def _heaviest(whole: dict[str, Fraction]) -> str:
@@ -108,7 +108,7 @@ def on_a_card(model: int, tokens: int, sequences: int, kept_in: int, card: int) 
     usable = _gb(found.memory - found.reserve)
     memory, weights = _gb(found.memory), _gb(found.weights)
     needed = weights + _gb(found.cache)
-    end = max(needed, memory)
+    end = max(needed, usable)
     marks = (
         Mark("usable", "kept", "card", 0, usable, f"usable {_said(usable)}"),
         Mark("reserve", "skipped", "card", usable, memory, f"reserve {_said(memory - usable)}"),
@@ -120,7 +120,7 @@ def on_a_card(model: int, tokens: int, sequences: int, kept_in: int, card: int) 
     frames = (
         Frame(0, "0", f"the weights of {found.model} take {_said(weights)} GB"),
         Frame(weights, _said(weights), f"{asked} of {each} GB each follow them"),
-        Frame(end, _said(end), _verdict(found)),
+        Frame(end, _said(end), f"{_said(usable)} GB are usable, {_said(needed)} needed"),
     )
     return (
         Scene(
