@@ -40,10 +40,12 @@ ALLOWED = {
     "attention": set(),
     "speculation": set(),
     "ledgers": {"request", "plan", "record", "trace", "attention", "speculation"},
+    "parallel": {"ledgers"},
     "answers": {"ledgers"},
     "exercises": {"answers"},
     "figures": {
         *("request", "prefix", "plan", "record", "trace", "attention", "speculation", "ledgers"),
+        "parallel",
     },
     "figures/vega": {"figures"},
     "figures/charts": {"request", "ledgers", "figures"},
@@ -85,12 +87,12 @@ ALLOWED = {
     # what a reader may change: a run and its picture, from a few numbers
     "what_ifs": {
         *("request", "workload", "trace", "policy", "run", "executors", "ledgers", "figures"),
-        *("attention", "speculation", "allocators", "prefix", "prefix_keys"),
+        *("attention", "speculation", "allocators", "parallel", "prefix", "prefix_keys"),
     },
     # what is asked: every answer is computed by what stands above
     "questions": {
         *("request", "workload", "record", "trace", "ledgers", "answers", "exercises"),
-        *("policy", "executors", "run", "what_ifs", "attention", "speculation"),
+        *("policy", "executors", "run", "what_ifs", "attention", "speculation", "parallel"),
         *("kv_blocks", "prefix", "prefix_keys", "prefix_replay"),
     },
     # what moves and answers on a page

@@ -14,6 +14,8 @@ from lab.questions import (
     memory,
     one_request,
     paging,
+    parallel,
+    parallel_cost,
     prefix,
     prefix_cache,
     rates,
@@ -105,6 +107,17 @@ BANK: dict[int, tuple[Exercise, ...]] = {
         speculation_rounds.GREEDY,
         speculation_rounds.BEST,
         speculation_rounds.SAME_TEXT,
+    ),
+    11: (
+        parallel_cost.ONE_MESSAGE,
+        parallel.FITS_AND_BUSY,
+        parallel.PARTIAL_SUMS,
+        parallel.KV_COPIES,
+        parallel_cost.BYTES_SENT,
+        parallel_cost.SLOWER,
+        parallel_cost.BUBBLE,
+        parallel_cost.ROUND_TRIP,
+        parallel.ZERO_LEAVES,
     ),
 }
 """The exercises of each chapter in the order in which it asks them, which gives their numbers."""
