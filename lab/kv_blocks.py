@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from lab.eviction import ByRelease, Order
+
 
 class OutOfBlocks(Exception):
     """The pool cannot serve the request now. The scheduler answers by waiting or preempting."""
@@ -15,8 +17,8 @@ class BlockPool:
     Invariant: every block is free, used or cached, and `free + used + cached == num_blocks`. A
     block's count of holders is the number of block tables that hold it; a cached block has none,
     and its content is worth keeping. It is given up, and `forget` is told, when no free block is
-    left: the one that was released first goes first. Tables are released from their ends, so no
-    block is given up before those that follow it in a table.
+    left. `order` says which goes first, without one the least recently used. Tables are released
+    from their ends, so no block is given up before those that follow it in a table.
 
     Free blocks lie on a stack, so taking blocks and giving them back in reverse order restores
     the pool exactly.
@@ -27,6 +29,7 @@ class BlockPool:
         num_blocks: int,
         block_tokens: int,
         forget: Callable[[int], object] | None = None,
+        order: Order | None = None,
     ) -> None:
         for name, value in (("num_blocks", num_blocks), ("block_tokens", block_tokens)):
             if value < 1:
@@ -36,7 +39,7 @@ class BlockPool:
         self._free = list(range(num_blocks - 1, -1, -1))
         self._holders = [0] * num_blocks
         self._kept: set[int] = set()  # used or cached, with content that is worth keeping
-        self._cached: dict[int, None] = {}  # in the order of their release
+        self._cached: Order = ByRelease() if order is None else order
         self._forget = forget
 
     @property
@@ -97,9 +100,8 @@ class BlockPool:
         return blocks
 
     def _evict(self) -> int:
-        """Give up the cached block that was released first."""
-        block = next(iter(self._cached))
-        del self._cached[block]
+        """Give up the cached block that goes first."""
+        block = self._cached.pop()
         self._kept.remove(block)
         if self._forget:
             self._forget(block)
@@ -112,6 +114,7 @@ class BlockPool:
             if not self._holders[block]:
                 raise ValueError(f"block {block} is not in use and has nothing to keep")
         self._kept.update(blocks)
+        self._cached.keep(blocks)
 
     def share(self, blocks: Iterable[int]) -> None:
         """Add one holder to each block, as when a sequence forks or reuses a prefix."""
@@ -120,8 +123,8 @@ class BlockPool:
             if not self._holders[block] and block not in self._cached:
                 raise ValueError(f"block {block} is free and cannot be shared")
         for block in blocks:
-            self._cached.pop(block, None)
             self._holders[block] += 1
+        self._cached.use(blocks)
 
     def release(self, blocks: Iterable[int]) -> None:
         """Take one holder off each block. A block with no holder left is free or cached again.
@@ -138,7 +141,7 @@ class BlockPool:
         else:
             left = blocks
         if kept:
-            self._cached.update((block, None) for block in left if block in kept)
+            self._cached.add([block for block in left if block in kept])
             left = [block for block in left if block not in kept]
         self._free += left
 

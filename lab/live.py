@@ -65,9 +65,15 @@ class LiveEngine(Engine):
         clock: WallClock,
         threads: int,
         proposer: Proposer | None = None,
+        link_bytes_per_s: float | None = None,
     ) -> None:
         executor = LiveExecutor(
-            model.decoder, scheduler.policy, clock, tokenizer=model.tokenizer, proposer=proposer
+            model.decoder,
+            scheduler.policy,
+            clock,
+            tokenizer=model.tokenizer,
+            proposer=proposer,
+            link_bytes_per_s=link_bytes_per_s,
         )
         super().__init__(scheduler, executor, clock, trace)
         self.model, self.threads = model, threads
@@ -244,6 +250,7 @@ def live_engine(
     keep: int | None = 1000,
     clock: WallClock | None = None,
     threads: int | None = None,
+    link_bytes_per_s: float | None = None,
 ) -> LiveEngine:
     """A model, the scheduler and the wall clock put together; `policy` must have blocks.
 
@@ -254,7 +261,9 @@ def live_engine(
 
     Of requests that have ended, the trace remembers the last `keep`, or twice as many; None: all.
     On a CPU `threads` compute, unless told otherwise one for a model narrower than 1,024, whose
-    steps are too short to be shared, and else as many as torch has.
+    steps are too short to be shared, and else as many as torch has. Blocks that are swapped move
+    no faster than `link_bytes_per_s`: beside a CPU, where a swap is a copy in the same memory, that
+    is how a link behaves which is not there.
 
         with lab.live_engine("tiny", lab.Continuous(seats=8, blocks=256)) as engine:
             for delivery in engine.generate(engine.request("It is a truth")):
@@ -271,12 +280,14 @@ def live_engine(
         "device": str(model.decoder.weights.embed_VD.device),
         "dtype": str(model.decoder.dtype).removeprefix("torch."),
         "threads": threads,
+        **({"link_bytes_per_s": link_bytes_per_s} if link_bytes_per_s else {}),
         "policy": type(policy).__name__,
         **asdict(policy),
     }
     scheduler = Scheduler(policy, repeats=False, identity=Identity(model=model.name))
     trace = Trace("s", settings, starts=[], ends=[], keep=keep)
-    return LiveEngine(model, scheduler, trace, clock or WallClock(), threads, proposer)
+    clock = clock or WallClock()
+    return LiveEngine(model, scheduler, trace, clock, threads, proposer, link_bytes_per_s)
 
 
 def _proposer(draft: Draft, model: Model, policy: Policy) -> Proposer:
@@ -290,10 +301,10 @@ def _proposer(draft: Draft, model: Model, policy: Policy) -> Proposer:
         raise ValueError("a draft keeps K and V in blocks: give the policy blocks, got None")
     one, other = model.tokenizer.table, draft.tokenizer.table
     if one != other:
-        differ = sum(other.get(token) != id for token, id in one.items())
+        differ = len({token for token, _ in one.items() ^ other.items()})
         raise ValueError(
-            f"a draft must have the model's vocabulary: of the {len(one)} tokens of {model.name!r} "
-            f"{differ} are missing or have another id among the {len(other)} of {draft.name!r}"
+            f"a draft must have the model's vocabulary: {differ} tokens are not the same in the "
+            f"{len(one)} of {model.name!r} and the {len(other)} of {draft.name!r}"
         )
     return DraftModel(draft, policy.blocks, policy.block_tokens, model.config.vocab)
 
@@ -306,13 +317,14 @@ def serve(
     draft: Draft | None = None,
     clock: WallClock | None = None,
     threads: int | None = None,
+    link_bytes_per_s: float | None = None,
 ) -> Trace:
     """Serve a workload with a real model, in real time: `lab.simulate` with a model for the cost.
 
     Token ids of the prompts must be the model's; a policy without blocks gets as many as the
     longest `seats` requests can ever need together. Times of the trace are seconds, of a `clock`
-    that starts with the run unless another one is given; for `draft` and `threads` see
-    `live_engine`.
+    that starts with the run unless another one is given; for `draft`, `threads` and
+    `link_bytes_per_s` see `live_engine`.
 
         lab.serve(work, lab.Continuous(draft_tokens=4), model="tiny", draft="tiny-draft")
     """
@@ -321,7 +333,15 @@ def serve(
         size = policy.block_tokens
         longest = sorted(-(-request.max_computed // size) for request in requests)
         policy = replace(policy, blocks=max(1, sum(longest[-policy.seats :])))
-    engine = live_engine(model, policy, draft=draft, keep=None, clock=clock, threads=threads)
+    engine = live_engine(
+        model,
+        policy,
+        draft=draft,
+        keep=None,
+        clock=clock,
+        threads=threads,
+        link_bytes_per_s=link_bytes_per_s,
+    )
     return engine.run(requests)
 
 

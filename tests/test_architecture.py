@@ -22,8 +22,10 @@ ALLOWED = {
     "draws": set(),
     "trace_files": {"request"},
     "workload": {"request", "draws", "trace_files"},
-    "public_traces": {"draws", "workload"},
+    "conversations": {"request", "draws", "trace_files", "workload"},
+    "public_traces": {"draws", "workload", "conversations"},
     # what is decided, and what came of it
+    "prefix": set(),
     "plan": {"request"},
     "record": {"request", "plan"},
     "trace_blocks": {"request", "record"},
@@ -38,12 +40,21 @@ ALLOWED = {
     "attention": set(),
     "speculation": set(),
     "ledgers": {"request", "plan", "record", "trace", "attention", "speculation"},
+    "parallel": {"ledgers"},
     "answers": {"ledgers"},
     "exercises": {"answers"},
-    "figures": {"request", "plan", "record", "trace", "attention", "speculation", "ledgers"},
+    "figures": {
+        *("request", "prefix", "plan", "record", "trace", "attention", "speculation", "ledgers"),
+        "parallel",
+    },
+    "figures/vega": {"figures"},
+    "figures/charts": {"request", "ledgers", "figures"},
     # who decides: nothing here knows who computes
-    "kv_blocks": set(),
-    "prefix": set(),
+    "eviction": set(),
+    "kv_blocks": {"eviction"},
+    "addresses": set(),
+    "prefix_keys": {"prefix"},
+    "prefix_replay": {"request", "ledgers", "eviction", "kv_blocks", "prefix", "prefix_keys"},
     "policy": {"request"},
     "decode_group": {"request", "plan"},
     "block_tables": {"request", "plan", "kv_blocks", "prefix", "policy"},
@@ -69,20 +80,25 @@ ALLOWED = {
         *("request", "workload", "record", "trace", "policy", "scheduler"),
         *("executors", "clock", "engine"),
     },
+    "tenants": {"request", "workload", "policy", "run", "executors", "ledgers"},
     "live": {
         *("sampling", "request", "plan", "trace", "policy", "prefix", "scheduler"),
         *("executors", "speculation", "model", "clock", "deliveries", "engine"),
+    },
+    "allocators": {
+        *("addresses", "request", "workload", "trace", "policy", "run", "executors", "ledgers"),
     },
     "calibration": {"request", "trace", "policy", "executors", "model", "clock", "live"},
     # what a reader may change: a run and its picture, from a few numbers
     "what_ifs": {
         *("request", "workload", "trace", "policy", "run", "executors", "ledgers", "figures"),
-        "attention",
+        *("attention", "speculation", "allocators", "parallel", "prefix", "prefix_keys"),
     },
     # what is asked: every answer is computed by what stands above
     "questions": {
         *("request", "workload", "record", "trace", "ledgers", "answers", "exercises"),
-        *("policy", "executors", "run", "what_ifs", "attention"),
+        *("policy", "executors", "run", "what_ifs", "attention", "speculation", "parallel"),
+        *("kv_blocks", "prefix", "prefix_keys", "prefix_replay"),
     },
     # what moves and answers on a page
     "widgets": {"trace", "figures", "exercises", "questions"},
@@ -96,6 +112,7 @@ ALLOWED = {
 CORE = set(sys.stdlib_module_names) | {"lab"}
 PACKAGES = {  # what a row needs beyond the standard library
     "model": {"torch", "safetensors", "tokenizers", "jinja2", "kernels"},
+    "figures/vega": {"altair"},
     "attention/live": {"torch"},
     "executors/answer": {"torch"},
     "speculation/proposer": {"torch"},

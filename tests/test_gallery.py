@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 
+from lab.speculation.acceptance import Check
 from lab.speculation.enumeration import texts
 from lab.speculation.exactness import ALPHA
 from lab.speculation.gallery import (
@@ -12,6 +13,7 @@ from lab.speculation.gallery import (
     GALLERY,
     Pair,
     deaf_to_stops,
+    delivered,
     exact,
     examine,
     from_the_target_again,
@@ -37,10 +39,9 @@ def alone(probs, keep=None):
     return table(probs, *[probs] * len(probs.split()))
 
 
-def first_token(rule, target, draft, keep=None):
-    pair = Pair.of(alone(draft), alone(target), keep)
-    found = texts(lambda text, choose: rule(pair, text, 1, choose), 1)
-    return [found.get((token,), 0) for token in range(len(target.split()))]
+def first_token(rule, target, draft):
+    probs = (tuple(map(Fraction, words.split())) for words in (draft, target))
+    return [*delivered(rule, Check(*probs))]
 
 
 def test_the_right_rule_passes_all_tests():
@@ -74,7 +75,7 @@ def test_drawing_again_from_the_target_gives_what_the_sources_say(target, draft,
 def test_an_unfiltered_check_delivers_the_unfiltered_target():
     raw, draft = "0.6 0.3 0.1", "0.4 0.4 0.2"
     wanted = [Fraction(2, 3), Fraction(1, 3), 0]
-    assert first_token(exact, raw, draft, keep=2) == wanted
+    assert first_token(exact, "2/3 1/3 0", draft) == wanted
     pair = Pair.of(alone("1/2 1/2 0"), alone(raw), keep=2)
     found = texts(lambda text, choose: other_target(pair, text, 1, choose), 1)
     assert [found[token,] for token in range(3)] == [*map(Fraction, raw.split())]

@@ -11,6 +11,7 @@ from lab.draws import Quantiles
 from lab.public_traces import FOLDER, PUBLIC
 
 NAME = "azure-conversation-2023"
+MOONCAKE = "mooncake-conversation"
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
 
 
@@ -55,27 +56,62 @@ def test_a_file_is_read_where_the_folder_is_named(tmp_path, monkeypatch):
     ]
 
 
+def test_a_copy_may_have_a_word_in_front_of_its_name(tmp_path, monkeypatch):
+    row = '{"timestamp": 0, "input_length": 600, "output_length": 3, "hash_ids": [0, 1]}'
+    (tmp_path / "mooncake_conversation_trace.jsonl").write_text(row)
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    assert [r.prompt_tokens for r in lab.public_trace(MOONCAKE, 9)] == [600]
+
+
 def test_a_folder_without_the_file_and_an_unknown_name_are_told(tmp_path, monkeypatch):
     monkeypatch.setenv(FOLDER, str(tmp_path))
     with pytest.raises(ValueError, match=r"no AzureLLM\w+\.csv is there: see github\.com/Azure"):
         lab.public_trace(NAME, 3)
-    with pytest.raises(ValueError, match=f"one of {NAME}, got 'azure'"):
+    with pytest.raises(ValueError, match=f"one of {NAME}, mooncake-conversation, got 'azure'"):
         lab.public_trace("azure", 3)
 
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason="the public trace is not here")
-def test_the_quantiles_are_those_of_the_file(monkeypatch):
+@pytest.mark.parametrize(("name", "count"), [(NAME, 19_366), (MOONCAKE, 12_031)])
+def test_the_quantiles_are_those_of_the_file(monkeypatch, name, count):
     monkeypatch.setenv(FOLDER, str(TRACES))
-    work = lab.public_trace(NAME, 10**9)
-    assert len(work) == 19_366
-    assert len(work) / work.span == pytest.approx(PUBLIC[NAME].per_s, rel=0.001)
+    work = lab.public_trace(name, 10**9)
+    assert len(work) == count
+    assert len(work) / work.span == pytest.approx(PUBLIC[name].per_s, rel=0.001)
     for lengths, known in (
-        ([r.prompt_tokens for r in work], PUBLIC[NAME].prompt),
-        ([r.max_tokens for r in work], PUBLIC[NAME].output),
+        ([r.prompt_tokens for r in work], PUBLIC[name].prompt),
+        ([r.max_tokens for r in work], PUBLIC[name].output),
     ):
         inner = sorted(lengths)
         for at, expected in known.points:
             assert inner[int(at * (len(inner) - 1))] == expected
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="the public trace is not here")
+def test_a_conversation_is_drawn_as_the_file_has_them(monkeypatch):
+    monkeypatch.setenv(FOLDER, str(TRACES))
+    shape = PUBLIC[MOONCAKE].conversations
+    last, starts, growths, pauses, follows = {}, [], [], [], 0
+    for request in lab.public_trace(MOONCAKE, 10**9):
+        ids = request.prompt.hash_ids
+        known = next((n for n, one in enumerate(ids) if one not in last), len(ids))
+        before = last[ids[known - 1]] if known > 1 else None
+        if before is None:
+            starts.append(request.prompt_tokens - 512)
+        elif known >= len(before.prompt.hash_ids) - 1:
+            follows += 1
+            growths.append(max(1, request.prompt_tokens - before.prompt_tokens))
+            pauses.append(max(1, int(request.arrival - before.arrival)))
+        last |= dict.fromkeys(ids, request)
+    for found, drawn in (
+        *((starts, shape.first), (growths, shape.growth)),
+        (pauses, shape.pause_s),
+    ):
+        inner = sorted(found)
+        for at, expected in drawn.points:
+            assert inner[int(at * (len(inner) - 1))] == pytest.approx(expected, abs=2), at
+    assert follows / 12_031 == pytest.approx(shape.goes_on, abs=0.001)
+    assert (12_031 - follows) / 3537 == pytest.approx(shape.per_s, abs=0.01)
 
 
 def test_quantiles_draw_between_their_points():

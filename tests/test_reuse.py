@@ -7,11 +7,14 @@ from fractions import Fraction
 import pytest
 from drawn_runs import ask, served
 from golden_runs import shared
+from hypothesis import given
+from hypothesis import strategies as st
 
 import lab
-from lab.ledgers.reuse import block_bytes
+from lab.ledgers.reuse import block_bytes, probing, shared_prefix
 from lab.ledgers.sizes import MiB
 from lab.policy import Continuous
+from lab.prefix import Chain, Identity, PrefixIndex
 from lab.trace import Trace
 
 CACHE = Continuous(seats=8, blocks=9, block_tokens=4, prefix_cache=True)
@@ -59,3 +62,50 @@ def test_a_block_of_llama_3_8b_is_two_mebibytes() -> None:
     assert block_bytes(lab.model_size("llama-3-8b")) == 2 * MiB
     with pytest.raises(ValueError, match="block_tokens must be at least 1, got 0"):
         block_bytes(lab.model_size("llama-3-8b"), block_tokens=0)
+
+
+A, B, C = [10, 11, 12, 13], [10, 11, 12, 14], [20, 21]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "positions"),
+    [(A, B, 3), (A, C, 0), (B, C, 0), (A, A, 4), (A, [99, 10, 11, 12], 0), (A, A[:2], 2)],
+)
+def test_positions_are_shared_from_the_first_on(one, other, positions):
+    assert shared_prefix(one, other).positions == positions
+    assert shared_prefix(other, one).positions == positions
+
+
+def test_full_blocks_are_taken_and_the_last_token_is_computed():
+    shared = shared_prefix(A, B, block_tokens=2)
+    assert (shared.blocks, shared.cached_tokens, shared.computed_tokens) == (1, 2, 2)
+    assert shared_prefix(A, B).computed_tokens == 1
+    again = shared_prefix(A, A, block_tokens=2)
+    assert (again.positions, again.blocks, again.computed_tokens) == (4, 1, 2)
+    assert repr(shared).splitlines()[0] == "tokens, in blocks of 2"
+
+
+@given(
+    st.lists(st.integers(0, 1), min_size=1, max_size=12),
+    st.lists(st.integers(0, 1), min_size=1, max_size=12),
+    st.integers(1, 4),
+)
+def test_the_account_is_what_the_index_finds(one, other, size):
+    index, keys = PrefixIndex(), Chain(Identity(), size, one)
+    index.publish(keys, range(keys.num_full), range(keys.num_full))
+    found = index.match(Chain(Identity(), size, other), (len(other) - 1) // size)
+    assert shared_prefix(one, other, block_tokens=size).blocks == len(found)
+
+
+def test_a_prefix_needs_tokens_and_blocks():
+    with pytest.raises(ValueError, match="block_tokens must be at least 1, got 0"):
+        shared_prefix(A, B, block_tokens=0)
+    with pytest.raises(ValueError, match="at least 1 token, got 4 and 0 tokens"):
+        shared_prefix(A, [])
+
+
+def test_blocks_are_guessed_one_after_the_other():
+    tries = probing(3, 10)
+    assert (tries.worst, tries.mean, tries.whole) == (30, Fraction(33, 2), 1000)
+    with pytest.raises(ValueError, match="candidates must be at least 1, got 0"):
+        probing(3, 0)

@@ -1,7 +1,8 @@
-"""What a reader may change in chapters 0, 1, 8 and 10: any values, and what they make."""
+"""What a reader may change in chapters 0, 1, 5 and 8: any values, and what they make."""
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 
 from hypothesis import given
@@ -11,6 +12,7 @@ import lab
 from lab.figures.scene import Scene
 from lab.ledgers.definitions import DEFINITIONS
 from lab.what_ifs.attention import VALUES, WEIGHTS, merged_tiles
+from lab.what_ifs.blocks import OWN, SIZES, SLOTS, shared_beginning
 from lab.what_ifs.one_request import (
     example_log,
     one_log_many_definitions,
@@ -18,15 +20,6 @@ from lab.what_ifs.one_request import (
     one_task,
 )
 from lab.what_ifs.reading import side_by_side
-from lab.what_ifs.speculation import (
-    BATCHES,
-    COSTS,
-    RULES,
-    broken_rule,
-    one_guess,
-    one_round,
-    round_in_a_batch,
-)
 from lab.worked_numbers import entry
 
 times = st.integers(1, 500)
@@ -110,42 +103,27 @@ def test_the_chapters_tiles_are_those_of_the_ledger():
     assert f"the mean of those is {wrong}, and is wrong" in scene.finding
 
 
-tenths = st.integers(0, 10)
+@given(st.integers(0, 8), st.sampled_from(range(len(SIZES))))
+def test_what_two_prompts_share_is_kept_once_as_far_as_it_fills_blocks(shared, size):
+    (grid,) = shared_beginning(shared, size)
+    tokens, last = SIZES[size], grid.frames[-1]
+    assert len(last.cells) * tokens == SLOTS
+    whole = shared // tokens
+    assert [cell.role for cell in last.cells].count("shared") == whole
+    positions = [shared + OWN + steps for steps in (2, 1)]  # B has had one step less
+    assert [len(last.rows[who]) for who in "AB"] == [-(-n // tokens) for n in positions]
+    filled = sum(positions) - whole * tokens
+    used = sum(-(-n // tokens) for n in positions) - whole
+    assert f"B finds {whole * tokens} of {shared} shared token" in grid.finding
+    assert grid.finding.endswith(f"with {filled} filled slots and {used * tokens - filled} empty.")
 
 
-@given(tenths, tenths, st.booleans())
-def test_one_guess_delivers_the_target_unless_it_is_drawn_from_again(draft, target, again):
-    (board,) = one_guess(draft, target, again)
-    bars = {mark.id: mark.stop - mark.start for mark in board.marks if mark.who == "A"}
-    assert (bars["draft"], bars["target"]) == (Fraction(draft, 10), Fraction(target, 10))
-    delivered = bars.get("stands.Paris", 0) + bars.get("instead.Paris", 0)
-    falls = Fraction(max(draft - target, target - draft), 10)
-    wrong = min(draft, target) / Fraction(10) + falls * Fraction(target, 10)
-    assert abs(delivered - (wrong if again else Fraction(target, 10))) < 1e-9
-
-
-def test_the_bars_of_paris_can_be_dragged_to_where_they_were_nothing():
-    for draft, target in ((0, 10), (10, 0), (0, 0)):
-        (board,) = one_guess(draft, target, 0)
-        assert {"draft", "target"} <= {mark.id for mark in board.marks}
-
-
-def test_a_round_turns_from_gain_to_loss():
-    assert "2.4 times as fast" in one_round(8, 4, COSTS.index(Fraction(1, 10)))[0].finding
-    assert "guessing loses" in one_round(2, 8, COSTS.index(Fraction(1, 2)))[0].finding
-    alone, crowded = (round_in_a_batch(6, 4, BATCHES.index(n))[0] for n in (1, 512))
-    assert "1.39 times as fast" in alone.finding
-    assert "waits for bandwidth" in alone.conditions
-    assert "guessing loses" in crowded.finding
-    assert "512 requests, a plain step of at least 25.0 ms; the check waits for compute" in (
-        crowded.conditions
+def test_the_size_of_a_block_can_be_changed_on_a_page_without_python():
+    widget = lab.what_if(
+        shared_beginning,
+        shared=lab.Knob(6, 0, 8, 1, "shared tokens", "tokens", kind="count"),
+        size=lab.Knob.choice("tokens in a block", *map(str, SIZES), value=2),
     )
-
-
-def test_the_right_rule_and_a_broken_one_on_the_bench():
-    assert broken_rule(0)[0].finding == "A rule that is exact: not caught."
-    place = RULES.index("has no bonus token")
-    assert (
-        broken_rule(place)[0].finding
-        == "A rule that has no bonus token: caught by tokens per call."
-    )
+    assert len(widget.baked["results"]) == 9 * len(SIZES)
+    assert len(json.dumps(widget.baked)) < 80_000
+    assert "B finds 4 of 6 shared tokens" in repr(widget)

@@ -33,7 +33,7 @@ FETCHED = [name for name in NEEDED if not name.endswith(".mjs")]
 """What the worker can count while it comes; modules come by import."""
 BEYOND_PYTHON = {
     *("attention/live.py", "calibration.py", "deliveries.py", "executors/live.py", "live.py"),
-    *("model", "widgets"),
+    *("figures/charts.py", "figures/vega.py", "model", "widgets"),
 }
 """What of `lab` needs packages which the page has not."""
 

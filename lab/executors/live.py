@@ -41,9 +41,14 @@ class LiveExecutor:
         *,
         tokenizer: Tokenizer | None = None,
         proposer: Proposer | None = None,
+        link_bytes_per_s: float | None = None,
     ) -> None:
         """`policy` must have blocks: ValueError without. A policy with drafts needs somebody who
-        guesses, and nobody guesses for a policy without: ValueError as well."""
+        guesses, and nobody guesses for a policy without: ValueError as well. What moves to host
+        memory and back takes at least as long as a link of `link_bytes_per_s` would need; None: as
+        long as it takes."""
+        if link_bytes_per_s is not None and not link_bytes_per_s > 0:
+            raise ValueError(f"link_bytes_per_s must be above 0, got {link_bytes_per_s}")
         if policy.blocks is None:
             raise ValueError(
                 "a live model keeps K and V in blocks: give the policy blocks, got None"
@@ -57,6 +62,7 @@ class LiveExecutor:
         where = decoder.weights.embed_VD.device
         self.proposer, self.block_tokens = proposer, policy.block_tokens
         self.decoder, self.clock, self.tokenizer = decoder, clock, tokenizer
+        self._link_bytes_per_s = link_bytes_per_s
         self.kv = KVTensors(
             decoder.config, policy.blocks, policy.block_tokens, decoder.dtype, where
         )
@@ -151,12 +157,17 @@ class LiveExecutor:
     def _move(self, plan: StepPlan) -> None:
         for who in plan.ended:
             self.answers.pop(who, None)
+        began, moved_bytes = self.clock.now(), 0
         for who, blocks in plan.swap_out:
-            self.answers[who].saved = self.kv.to_host(blocks)
+            saved = self.answers[who].saved = self.kv.to_host(blocks)
+            moved_bytes += saved.nbytes
         for who, blocks in plan.swap_in:
             answer = self.answers[who]
             assert answer.saved is not None, "what comes back was moved out before"
             self.kv.from_host(answer.saved, blocks)
+            moved_bytes += answer.saved.nbytes
+        if self._link_bytes_per_s:
+            self.clock.wait_until(began + moved_bytes / self._link_bytes_per_s)
         self.kv.copy_blocks(plan.copies)
 
     def _guesses(self, plan: StepPlan) -> dict[str, Guess]:

@@ -1,8 +1,11 @@
-"""What was not computed again: prompt tokens from the cache, and blocks that moved instead."""
+"""What need not be computed again: beginnings that two prompts share, prompt tokens from the cache,
+blocks that moved instead, and what a stranger learns from a hit."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from lab.ledgers.latency import exact_ratio
 from lab.ledgers.memory import kv_bytes_per_token
@@ -80,3 +83,104 @@ def block_bytes(
     if block_tokens < 1:
         raise ValueError(f"block_tokens must be at least 1, got {block_tokens}")
     return block_tokens * kv_bytes_per_token(model, bytes_per_element=bytes_per_element)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SharedPrefix(Shown):
+    """How far a prompt begins like another one, and what of it need not be computed."""
+
+    prompt_tokens: int
+    """Of the prompt that comes second."""
+    positions: int
+    """From position 0 on, as long as the ids agree."""
+    block_tokens: int
+
+    @property
+    def blocks(self) -> int:
+        """Blocks that can be taken: full ones only, and never the last token of the prompt, whose
+        logits are needed. min(positions, prompt − 1) / block, rounded down."""
+        return min(self.positions, self.prompt_tokens - 1) // self.block_tokens
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens in these blocks."""
+        return self.blocks * self.block_tokens
+
+    @property
+    def computed_tokens(self) -> int:
+        """Tokens of the prompt that must be computed all the same."""
+        return self.prompt_tokens - self.cached_tokens
+
+    def table(self) -> Table:
+        columns = ("prompt", "shared positions", "blocks", "from the cache", "computed")
+        row = (
+            *(self.prompt_tokens, self.positions, self.blocks),
+            *(self.cached_tokens, self.computed_tokens),
+        )
+        return Table(columns, (row,), f"tokens, in blocks of {self.block_tokens}")
+
+
+def shared_prefix(
+    first: Sequence[object], second: Sequence[object], *, block_tokens: int = 1
+) -> SharedPrefix:
+    """The longest common prefix of two prompts' token ids, and what the second need not compute if
+    K and V of the first are there.
+
+    [10, 11, 12, 13] and [10, 11, 12, 14] share 3 positions: 1 is left to compute, or with blocks of
+    2 tokens 2 are. Two equal prompts of 4 tokens share all 4 positions, and 1 is computed.
+    ValueError if block_tokens < 1 or a prompt is empty.
+    """
+    if block_tokens < 1:
+        raise ValueError(f"block_tokens must be at least 1, got {block_tokens}")
+    if not (first and second):
+        raise ValueError(
+            f"a prompt must hold at least 1 token, got {len(first)} and {len(second)} tokens"
+        )
+    positions = 0
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        positions += 1
+    return SharedPrefix(prompt_tokens=len(second), positions=positions, block_tokens=block_tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Probing(Shown):
+    """How many probes find out a text of `blocks` blocks, of each of which `candidates` are
+    thinkable and equally likely."""
+
+    blocks: int
+    candidates: int
+
+    @property
+    def worst(self) -> int:
+        """Where each hit tells one block: blocks x candidates."""
+        return self.blocks * self.candidates
+
+    @property
+    def mean(self) -> Fraction:
+        """Of a block, (candidates + 1) / 2 on average: the right one is anywhere in the list."""
+        return self.blocks * Fraction(self.candidates + 1, 2)
+
+    @property
+    def whole(self) -> int:
+        """If only the whole text could be guessed at once: candidates ^ blocks."""
+        return int(self.candidates**self.blocks)
+
+    def table(self) -> Table:
+        columns = ("blocks", "candidates", "worst", "mean", "all at once")
+        row = (self.blocks, self.candidates, self.worst, self.mean, self.whole)
+        return Table(columns, (row,), "probes")
+
+
+def probing(blocks: int, candidates: int) -> Probing:
+    """Probes for a text whose blocks are guessed one after the other, since each hit tells that
+    everything up to there is right.
+
+    Three blocks with 10 candidates each: 30 at worst, 33/2 on average, and 1,000 if the text had to
+    be guessed as a whole. ValueError if one of the two is below 1.
+    """
+    for name, count in (("blocks", blocks), ("candidates", candidates)):
+        if count < 1:
+            raise ValueError(f"{name} must be at least 1, got {count}")
+    return Probing(blocks=blocks, candidates=candidates)

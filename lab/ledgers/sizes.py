@@ -49,11 +49,32 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CachedLayers:
+    """Layers that keep as many numbers of a token: `numbers` each, which are `factors` in words.
+
+    `what` says what the numbers are, and `row` how many of them lie together, such as the key of
+    one head. With a `window` only the last `window` tokens are looked at, and so kept.
+    """
+
+    layers: int
+    what: str
+    numbers: int
+    factors: str
+    row: int
+    window: int | None = None
+
+    def tokens_kept(self, tokens: int) -> int:
+        """Tokens that a layer holds of a sequence of `tokens`: all, or those in the window."""
+        return tokens if self.window is None else min(tokens, self.window)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSize:
     """The sizes of a decoder-only transformer (Llama family) that memory and time depend on.
 
-    Each layer has Q, K, V and output projections without bias, a SwiGLU MLP of three matrices
-    and two RMS norms; with `qk_norm` also one norm each for the queries and keys of a head.
+    Each layer has Q, K, V and output projections without bias, a gated MLP of three matrices and
+    `layer_norms` RMS norms; with `qk_norm` also one norm each for the queries and keys of a head.
+    `windowed_layers` of the layers look at the last `window` tokens only.
     """
 
     name: str
@@ -67,6 +88,9 @@ class ModelSize:
     tied_embeddings: bool
     source: str
     qk_norm: bool = False
+    layer_norms: int = 2
+    window: int | None = None
+    windowed_layers: int = 0
 
     def __post_init__(self) -> None:
         for field in ("layers", "hidden", "ffn", "heads", "kv_heads", "head_dim", "vocab"):
@@ -79,6 +103,37 @@ class ModelSize:
                 f"model {self.name!r}: heads must be a multiple of kv_heads, "
                 f"got {self.heads} and {self.kv_heads}"
             )
+        if not 0 <= self.windowed_layers <= self.layers:
+            raise ValueError(
+                f"model {self.name!r}: windowed_layers must be from 0 to {self.layers}, "
+                f"got {self.windowed_layers}"
+            )
+        if (self.window or 0) < 1 and (self.windowed_layers or self.window is not None):
+            raise ValueError(
+                f"model {self.name!r}: window must be at least 1 for {self.windowed_layers} "
+                f"windowed layers, got {self.window}"
+            )
+
+    @property
+    def cache(self) -> tuple[CachedLayers, ...]:
+        """What the layers keep of a token: keys and values, 2 x kv_heads x head_dim in each layer.
+
+        Layers that look at all tokens stand before those with a window. Gemma-2-9B: 21 layers of
+        2 x 8 x 256 = 4,096 numbers, and 21 of as many for the last 4,096 tokens.
+        """
+        split = (self.layers - self.windowed_layers, None), (self.windowed_layers, self.window)
+        return tuple(
+            CachedLayers(
+                layers=layers,
+                what="K and V",
+                numbers=2 * self.kv_heads * self.head_dim,
+                factors=f"2 × {self.kv_heads} × {self.head_dim}",
+                row=self.head_dim,
+                window=window,
+            )
+            for layers, window in split
+            if layers
+        )
 
     @property
     def layer_matrix_parameters(self) -> int:
@@ -99,7 +154,7 @@ class ModelSize:
     @property
     def norm_parameters(self) -> int:
         """Scales of all RMS norms; Llama-3-8B: 32 x 2 x 4,096 + 4,096 = 266,240."""
-        in_layer = 2 * self.hidden + (2 * self.head_dim if self.qk_norm else 0)
+        in_layer = self.layer_norms * self.hidden + (2 * self.head_dim if self.qk_norm else 0)
         return self.layers * in_layer + self.hidden
 
     @property
@@ -182,6 +237,18 @@ _MODELS = {
         tied_embeddings=False,
         source="config.json of meta-llama/Llama-2-7b-hf",
     ),
+    "llama-2-13b": ModelSize(
+        name="Llama-2-13B",
+        layers=40,
+        hidden=5120,
+        ffn=13824,
+        heads=40,
+        kv_heads=40,
+        head_dim=128,
+        vocab=32000,
+        tied_embeddings=False,
+        source="config.json of meta-llama/Llama-2-13b-hf",
+    ),
     "llama-3-8b": ModelSize(
         name="Llama-3-8B",
         layers=32,
@@ -206,6 +273,18 @@ _MODELS = {
         tied_embeddings=False,
         source="config.json of meta-llama/Meta-Llama-3-70B",
     ),
+    "llama-3.1-405b": ModelSize(
+        name="Llama-3.1-405B",
+        layers=126,
+        hidden=16384,
+        ffn=53248,
+        heads=128,
+        kv_heads=8,
+        head_dim=128,
+        vocab=128256,
+        tied_embeddings=False,
+        source="config.json of meta-llama/Llama-3.1-405B",
+    ),
     "llama-3.2-1b": ModelSize(
         name="Llama-3.2-1B",
         layers=16,
@@ -228,7 +307,52 @@ _MODELS = {
         head_dim=128,
         vocab=32000,
         tied_embeddings=False,
+        window=4096,
+        windowed_layers=32,
         source="config.json of mistralai/Mistral-7B-v0.1",
+    ),
+    "gemma-2b": ModelSize(
+        name="Gemma-2B",
+        layers=18,
+        hidden=2048,
+        ffn=16384,
+        heads=8,
+        kv_heads=1,
+        head_dim=256,
+        vocab=256000,
+        tied_embeddings=True,
+        source="config.json of google/gemma-2b",
+    ),
+    "gemma-2-9b": ModelSize(
+        name="Gemma-2-9B",
+        layers=42,
+        hidden=3584,
+        ffn=14336,
+        heads=16,
+        kv_heads=8,
+        head_dim=256,
+        vocab=256000,
+        tied_embeddings=True,
+        layer_norms=4,
+        window=4096,
+        windowed_layers=21,
+        source="config.json of google/gemma-2-9b; every second layer has the window",
+    ),
+    "gemma-3-1b": ModelSize(
+        name="Gemma-3-1B",
+        layers=26,
+        hidden=1152,
+        ffn=6912,
+        heads=4,
+        kv_heads=1,
+        head_dim=256,
+        vocab=262144,
+        tied_embeddings=True,
+        qk_norm=True,
+        layer_norms=4,
+        window=512,
+        windowed_layers=22,
+        source="config.json of google/gemma-3-1b-pt; every sixth layer has no window",
     ),
     "qwen3-0.6b": ModelSize(
         name="Qwen3-0.6B",

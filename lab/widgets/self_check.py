@@ -8,8 +8,7 @@ from typing import Any
 import traitlets
 
 from lab.exercises import VARIANTS, Exercise, bake
-from lab.figures.board import Board
-from lab.figures.scene import Scene
+from lab.figures.scene import Figure
 from lab.questions import exercises, more, number_in_book
 from lab.widgets.answering import Answering
 from lab.widgets.modules import module, style
@@ -31,7 +30,7 @@ class SelfCheck(Answering):
     def __init__(
         self,
         asked: Sequence[Exercise],
-        scenes: Sequence[Scene | Board] = (),
+        scenes: Sequence[Figure] = (),
         *,
         variants: int = VARIANTS,
         score: bool = True,
@@ -77,7 +76,7 @@ def self_check(*asked: str | Exercise, score: bool = True) -> SelfCheck:
     return SelfCheck(found, score=score)
 
 
-def guess(asked: str | Exercise, *scenes: Scene | Board) -> SelfCheck:
+def guess(asked: str | Exercise, *scenes: Figure) -> SelfCheck:
     """A prediction, which opens the figure of `scenes` once it is given.
 
     It is asked in its first variant, the one that the figure shows. ValueError where the exercise

@@ -137,7 +137,8 @@ function render({ model, el }) {
     playing.show(scenes, ghosts);
     playing.go(Infinity);
     const words = [...knobs.map((knob) => told(knob, values[knob.name])), ...scenes.map((scene) => scene.finding)];
-    status.replaceChildren(element("span", { className: "unseen", textContent: `${words.join(" ")} ` }), "Outlined: what was there before.");
+    const outlined = scenes.some((scene) => scene.marks) ? "Outlined: what was there before." : ""; // only lanes have outlines
+    status.replaceChildren(element("span", { className: "unseen", textContent: `${words.join(" ")} ` }), outlined);
   }
   return () => playing.destroy();
 }

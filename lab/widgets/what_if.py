@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import traitlets
 
-from lab.figures.scene import Scene, check_unique, plain
+from lab.figures.scene import Figure, Scene, check_unique, plain
 from lab.widgets.answering import Answering
 from lab.widgets.modules import module, style
 
@@ -71,7 +71,7 @@ class Knob:
         return [self.low + self.step * i for i in range(count)]
 
 
-Scenes = Callable[..., Sequence[Scene]]
+Scenes = Callable[..., Sequence[Figure]]
 
 
 class WhatIf(Answering):
@@ -105,7 +105,7 @@ class WhatIf(Answering):
         if not sliders:
             self.set_trait("baked", _bake(function, knobs))
 
-    def answer(self, **parameters: float) -> Sequence[Scene]:
+    def answer(self, **parameters: float) -> Sequence[Figure]:
         """The scenes for other values of the knobs."""
         return self._function(**parameters)
 
@@ -160,12 +160,12 @@ def _bake(function: Scenes, knobs: dict[str, Knob]) -> dict[str, Any]:
     return pack(plain([_drawn(scene) for scene in scenes]) for scenes in results)
 
 
-def _drawn(scene: Scene) -> Scene:
+def _drawn(figure: Figure) -> Figure:
     """A scene without the words of its text form, which no page shows."""
-    return replace(scene, words=None) if isinstance(scene, Scene) else scene
+    return replace(figure, words=None) if isinstance(figure, Scene) else figure
 
 
-def _in_words(scenes: Sequence[Scene], knobs: dict[str, Knob]) -> str:
+def _in_words(scenes: Sequence[Figure], knobs: dict[str, Knob]) -> str:
     changes = [f"{knob.label or name} ({_range(knob)})" for name, knob in knobs.items()]
     told = f"What may be changed: {', '.join(changes)}"
     return "\n\n".join([*(scene.text() for scene in scenes), told])

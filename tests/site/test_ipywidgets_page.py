@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-import yaml
 from needs import cannot
 from playwright.sync_api import Browser, Route
+from small_book import build
 from test_access import SERIOUS
 from test_site import FAINT_TEXT, LARGE_TEXT_CONTRAST, TEXT_CONTRAST, TOO_WIDE
 
@@ -23,7 +19,6 @@ from book.serve import server
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
-ROOT = Path(__file__).parents[2]
 RUN = """import ipywidgets, lab
 work = lab.Workload.given({"A": (0, 1, 2), "B": (0, 1, 3)})
 trace = lab.simulate(work, lab.Static(seats=1), lab.CostModel.equal_steps())"""
@@ -42,34 +37,10 @@ ipywidgets.HBox([run, moment])"""
 LOST = """from IPython.display import display
 display({"application/vnd.jupyter.widget-view+json": {"model_id": "gone", "version_major": 2,
     "version_minor": 0}, "text/plain": "gone"}, raw=True)"""
-PYTHON = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
 BOOK = {"plain": [PLAYER], "controls": [CONTROLS, LINKED], "broken": [MIXED, LOST]}
 LOADED = """performance.getEntriesByType("resource")
   .map(({ name }) => new URL(name).pathname.split("/").at(-1))
   .filter((name) => ["require.js", "libembed-amd.js", "draw.js", "look.css"].includes(name))"""
-
-
-def write_book(folder: Path) -> None:
-    """Notebooks with these cells, and the settings of this book."""
-    for name, cells in BOOK.items():
-        book = nbformat.v4.new_notebook(metadata=PYTHON)
-        book.cells = [nbformat.v4.new_markdown_cell(f"# {name}")]
-        book.cells += [nbformat.v4.new_code_cell(source) for source in cells]
-        nbformat.write(book, folder / f"{name}.ipynb")
-    first, *others = ({"file": name} for name in BOOK)
-    toc = {"format": "jb-book", "root": first["file"], "chapters": others}
-    (folder / "_toc.yml").write_text(yaml.safe_dump(toc), "utf-8")
-    settings = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
-    settings["html"]["favicon"] = str(ROOT / settings["html"]["favicon"])
-    sphinx = settings["sphinx"]
-    local = [name for name in sphinx["local_extensions"] if "worked_number" not in name]
-    sphinx["local_extensions"] = dict.fromkeys(local, str(ROOT / "book/_ext"))
-    for name in ("templates_path", "html_static_path", "bibtex_bibfiles"):
-        sphinx["config"][name] = [str(ROOT / path) for path in sphinx["config"][name]]
-    del sphinx["config"]["include_patterns"]
-    ours = sphinx["config"]["extensions"]  # without those that read the ledger: this book has none
-    sphinx["config"]["extensions"] = [name for name in ours if "worked_number" not in name]
-    (folder / "_config.yml").write_text(yaml.safe_dump(settings), "utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -77,19 +48,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The folder of the small book's site, and what its build said."""
     if not MANAGER.is_dir():
         cannot("html-manager is not there: python book/vendor.py")
-    folder = tmp_path_factory.mktemp("book")
-    write_book(folder)
-    programs = Path(sys.executable).parent
-    paths = {"PYTHONPATH": str(ROOT), "PATH": os.pathsep.join([str(programs), os.environ["PATH"]])}
-    command = [programs / "jupyter-book", "build", folder, "-q"]
-    log = folder / "build.log"  # a pipe would stay open as long as any kernel
-    with log.open("w") as file:
-        done = subprocess.run(
-            command, env=os.environ | paths, stdout=file, stderr=file, timeout=90, check=False
-        )
-    said = log.read_text("utf-8")
-    assert done.returncode == 0, said
-    return folder / "_build" / "html", said
+    return build(tmp_path_factory.mktemp("book"), BOOK)
 
 
 @pytest.fixture(scope="module")

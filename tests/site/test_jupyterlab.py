@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import nbformat
 import psutil
 import pytest
 from playwright.sync_api import Browser, Locator, Page
+from test_charts_page import AREAS, BARS, LINES
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = sorted((ROOT / "chapters").glob("*.ipynb"))
@@ -35,6 +37,8 @@ class Broken(anywidget.AnyWidget):
     _esm = "export default { render() { throw new Error('broken') } }"
 Broken()
 """
+
+CHART_CELLS = [LINES, AREAS, BARS]
 
 # Opens a notebook, runs it, and tells what came of it, as the document has it.
 RUN = """async (path) => {
@@ -65,10 +69,11 @@ def jupyterlab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     work.mkdir()
     for chapter in CHAPTERS:
         shutil.copy(chapter, work)
-    cell = nbformat.v4.new_code_cell
-    broken = nbformat.v4.new_notebook(cells=[cell(BROKEN), cell("1 / 0")])
-    broken.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
-    nbformat.write(broken, work / "broken.ipynb")
+    for name, sources in {"broken": [BROKEN, "1 / 0"], "charts": CHART_CELLS}.items():
+        cells = [nbformat.v4.new_code_cell(source) for source in sources]
+        notebook = nbformat.v4.new_notebook(cells=cells)
+        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+        nbformat.write(notebook, work / f"{name}.ipynb")
     for name, settings in SETTINGS.items():
         file = folder / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -184,3 +189,14 @@ def test_a_cell_that_fails_and_a_widget_that_does_not_draw_are_noticed(page: Pag
     assert result["errors"] == ["division by zero"]
     assert result["views"] == 1
     assert alive(page.locator(".jp-NotebookPanel:visible"), 1) == 0
+
+
+def test_a_chart_is_drawn_and_vega_has_nothing_to_say(page: Page) -> None:
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    assert page.evaluate(RUN, "charts.ipynb")["errors"] == []
+    notebook = page.locator(".jp-NotebookPanel:visible")
+    for index in range(len(CHART_CELLS)):
+        notebook.locator(".vega-embed :is(svg, canvas)").nth(index).wait_for()
+    assert notebook.locator(".jp-OutputArea-output pre").count() == 0  # not the text form
+    assert [text for text in said if re.search("vega|WARN|Infinite|spec", text)] == []
