@@ -36,6 +36,7 @@ ROLES = {
     "partly": "{}",
     "skipped": "{}",
     "kept": "{}",
+    "rejected": "{}",
     "queued": "{}",
     "arrival": "{}>",
     "end": "{}x",
@@ -45,8 +46,9 @@ ROLES = {
 an interval: it measures what stands in another lane and is nothing that happens itself. With
 `elsewhere` the request is out of the engine: retrieval, a tool, the network, a database works.
 Inside attention, what comes from device memory is `read`, or `partly` where a mask hides some of
-it, or `skipped`; and what stays on the chip is `kept`: their labels say it. Between devices a part
-of a model goes `forward` or `backward`, waits in a `bubble`, or has an `exchange` with others."""
+it, or `skipped`; and what stays on the chip is `kept`: their labels say it. A guess that the target
+does not accept is `rejected`. Between devices a part of a model goes `forward` or `backward`, waits
+in a `bubble`, or has an `exchange` with others."""
 
 _MEANINGS = {
     "prefill": "* prefill",

@@ -20,6 +20,8 @@ from lab.questions import (
     prefix_cache,
     rates,
     reading,
+    speculation,
+    speculation_rounds,
     timetables,
     waiting,
 )
@@ -94,6 +96,17 @@ BANK: dict[int, tuple[Exercise, ...]] = {
         attention_cost.MATRIX_BYTES,
         attention_cost.LONGER,
         attention_cost.MEMORY_DOWN,
+    ),
+    10: (
+        speculation.WARM_UP,
+        speculation.DRAW_AGAIN,
+        speculation.ACCOUNT,
+        speculation.RESIDUAL,
+        speculation.BROKEN,
+        speculation_rounds.TOKENS_OF_RUN,
+        speculation_rounds.GREEDY,
+        speculation_rounds.BEST,
+        speculation_rounds.SAME_TEXT,
     ),
     11: (
         parallel_cost.ONE_MESSAGE,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any, Literal
 
 import traitlets
 
-from lab.figures.scene import Figure, check_unique, plain
+from lab.figures.scene import Figure, Scene, check_unique, plain
 from lab.widgets.answering import Answering
 from lab.widgets.modules import module, style
 
@@ -156,7 +156,13 @@ def _bake(function: Scenes, knobs: dict[str, Knob]) -> dict[str, Any]:
     spaces = [knob.values for knob in knobs.values()]
     if prod(map(len, spaces)) > MOST_BAKED:
         return {}
-    return pack(plain(function(**dict(zip(knobs, at, strict=True)))) for at in product(*spaces))
+    results = (function(**dict(zip(knobs, at, strict=True))) for at in product(*spaces))
+    return pack(plain([_drawn(scene) for scene in scenes]) for scenes in results)
+
+
+def _drawn(figure: Figure) -> Figure:
+    """A scene without the words of its text form, which no page shows."""
+    return replace(figure, words=None) if isinstance(figure, Scene) else figure
 
 
 def _in_words(scenes: Sequence[Figure], knobs: dict[str, Knob]) -> str:
