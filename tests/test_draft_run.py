@@ -16,7 +16,7 @@ RUN = """\
 Which guesses stand, and what becomes of the others?
 request A of: 1 request, 256 seats, 9 blocks; at most 3 guesses (given)
 
-call     1        2       3       4   5
+step     1        2       3       4   5
 read     prompt*  t1      t3      t4  t8
 guess 1           t2      falls   t5
 guess 2           falls   thrown  t6

@@ -43,7 +43,7 @@ def acceptance_board(
         finding=finding or _found(check, columns, again),
         conditions=f"1 guess; {'; '.join(said)}, for {listed(tokens)}",
         tag="derived",
-        unit="token",
+        unit="step",
         lanes=LANES,
         marks=tuple(mark for column in columns for mark in _marks(column)),
         frames=tuple(frames),

@@ -60,7 +60,7 @@ def draft_run(
         f"{counted(thrown, 'guess') if thrown == 1 else f'{thrown} guesses'} thrown away.",
         conditions=f"request {request_id} of: {conditions(trace)}; at most {longest} guesses",
         tag=trace.tag,
-        unit="call",
+        unit="step",
         lanes=(*lanes, "blocks") if has_pool else tuple(lanes),
         marks=tuple(marks),
         frames=tuple(

@@ -27,7 +27,7 @@ def examined(name: str, found: Examination, tokens: Sequence[str], title: str = 
         conditions=f"{found.draws:,} answers, {found.wanted - 1} guesses a round, tokens "
         f"{listed(tokens)}",
         tag="derived",
-        unit="probability",
+        unit="step",
         lanes=tuple(lane for lane, _, _ in bars),
         marks=tuple(mark for bar in bars for mark in _stacked(*bar, tokens)),
         frames=(Frame(1, "1", _verdicts(found)),),

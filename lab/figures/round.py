@@ -47,7 +47,7 @@ def round_board(
         conditions=conditions
         or f"a guess stands with {show(alpha)}; a draft step takes {show(cost)} plain steps",
         tag="derived",
-        unit="plain step",
+        unit="step",
         lanes=(TAKES, BRINGS),
         marks=tuple(_marks(alpha, drafts, cost, verification)),
         frames=frames,
