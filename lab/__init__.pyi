@@ -63,6 +63,8 @@ from lab.request import Request as Request
 from lab.run import given as given
 from lab.run import simulate as simulate
 from lab.sampling import Sampling as Sampling
+from lab.speculation.proposer import PromptLookup as PromptLookup
+from lab.speculation.proposer import Script as Script
 from lab.trace import Trace as Trace
 from lab.trace_json import load as load
 from lab.trace_json import save as save

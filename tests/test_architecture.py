@@ -67,7 +67,12 @@ ALLOWED = {
     "model": {"ledgers", "sampling"},
     "executors": {"request", "plan", "trace", "ledgers", "speculation"},
     "attention/live": {"model"},
-    "executors/live": {"request", "plan", "policy", "clock", "model"},
+    "executors/answer": {"request", "plan", "model"},
+    "speculation/proposer": {"sampling", "plan", "executors", "model"},
+    "speculation/verify": {"sampling", "model", "speculation"},
+    "executors/live": {
+        *("request", "plan", "policy", "clock", "model", "speculation", "executors"),
+    },
     "deliveries": {"plan", "model"},
     # the one loop, and its parts put together
     "engine": {"request", "plan", "trace", "clock", "scheduler"},
@@ -78,7 +83,7 @@ ALLOWED = {
     "tenants": {"request", "workload", "policy", "run", "executors", "ledgers"},
     "live": {
         *("sampling", "request", "plan", "trace", "policy", "prefix", "scheduler"),
-        *("executors", "model", "clock", "deliveries", "engine"),
+        *("executors", "speculation", "model", "clock", "deliveries", "engine"),
     },
     "allocators": {
         *("addresses", "request", "workload", "trace", "policy", "run", "executors", "ledgers"),
@@ -109,6 +114,9 @@ PACKAGES = {  # what a row needs beyond the standard library
     "model": {"torch", "safetensors", "tokenizers", "jinja2", "kernels"},
     "figures/vega": {"altair"},
     "attention/live": {"torch"},
+    "executors/answer": {"torch"},
+    "speculation/proposer": {"torch"},
+    "speculation/verify": {"torch", "kernels"},
     "executors/live": {"torch"},
     "live": {"torch"},
     "widgets": {"anywidget", "traitlets"},
