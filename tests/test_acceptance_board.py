@@ -72,6 +72,9 @@ def test_bars_are_as_long_as_probabilities(check, again):
         for mark in board.marks:
             if mark.who == who:
                 mine[mark.lane] += mark.stop - mark.start
+                if mark.id.split(".")[0] in ("falls", "instead"):  # where the part that stands ends
+                    stands = float(check.accepted_mass[place])
+                    assert float(mark.start - frames[token]) == pytest.approx(stands)
                 assert mark.start >= frames[token]
         assert mine["draft"] == pytest.approx(float(check.draft[place]))
         assert mine["target"] == pytest.approx(float(check.target[place]))

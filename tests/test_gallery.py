@@ -22,6 +22,7 @@ from lab.speculation.gallery import (
     no_bonus,
     other_target,
     table,
+    threshold,
     until,
 )
 
@@ -79,6 +80,11 @@ def test_an_unfiltered_check_delivers_the_unfiltered_target():
     pair = Pair.of(alone("1/2 1/2 0"), alone(raw), keep=2)
     found = texts(lambda text, choose: other_target(pair, text, 1, choose), 1)
     assert [found[token,] for token in range(3)] == [*map(Fraction, raw.split())]
+
+
+def test_a_threshold_lets_everything_from_a_fifth_on_stand():
+    # Paris and Lyon stand whenever they are guessed; Nice falls, and Paris is what is lacking.
+    assert first_token(threshold, "0.6 0.3 0.1", "0.2 0.5 0.3") == [Fraction(1, 2)] * 2 + [0]
 
 
 def test_going_on_is_right_where_the_target_does_not_look_back():

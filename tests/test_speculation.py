@@ -50,6 +50,13 @@ def test_a_run_by_hand():
     assert repr(found).endswith("3 checks brought 7 tokens; 5 of 9 guesses were thrown away")
 
 
+def test_a_place_that_was_not_guessed_is_not_reached():
+    # 3 guesses of which none stands, then 2 are left to be guessed, and both stand.
+    found = acceptance(run([9, 9, 0, 9], tokens=5))
+    assert (found.checks, found.drafted, found.accepted) == (2, 5, 2)
+    assert found.positions == (Position(2, 1), Position(1, 1), Position(0, 0))
+
+
 def test_a_guess_behind_a_stop_is_not_judged():
     # Tokens are named by their positions; with all guesses right, 4 comes as the third.
     found = acceptance(run([3], stop_ids=(4,)))
