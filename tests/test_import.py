@@ -33,6 +33,7 @@ def bare(code: str) -> Any:
 NEW = "new = sorted(set(sys.modules) - before); import json; print(json.dumps(new))"
 EVERY_NAME = """import lab
 BEYOND = "lab.widgets", "lab.live", "lab.calibration", "lab.figures.charts"
+BEYOND += ("lab.speculation.proposer",)
 for name, where in lab._WHERE.items():
     if not where.startswith(BEYOND): getattr(lab, name)
 """
