@@ -51,6 +51,7 @@ bench: $(READY)  ## speed: simulator and live engine beside peers, the pages bes
 	@$(BIN)/python -m benchmarks.simulator
 	@$(BIN)/python -m benchmarks.live_engine
 	@$(BIN)/python -m benchmarks.calibration
+	@$(BIN)/python -m benchmarks.speculation
 	@$(BIN)/python -m benchmarks.page
 
 zip: site  ## the site as one file

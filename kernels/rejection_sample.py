@@ -57,7 +57,7 @@ def rejection_sample(
 def _in_torch(
     drafts_SK: Tensor, counts_S: Tensor, draft_SKV: Tensor, target_SQV: Tensor, uniforms_SQ: Tensor
 ) -> Verdict:
-    (S, K), each = drafts_SK.shape, torch.arange(len(drafts_SK), device=drafts_SK.device)
+    K, each = drafts_SK.shape[1], torch.arange(len(drafts_SK), device=drafts_SK.device)
     is_draft_SK = torch.arange(K, device=drafts_SK.device) < counts_S[:, None]
     token_SK1 = torch.where(is_draft_SK, drafts_SK, 0)[:, :, None]
     draft_SK = draft_SKV.gather(2, token_SK1)[:, :, 0]
@@ -65,22 +65,16 @@ def _in_torch(
     stands_SK = is_draft_SK & (uniforms_SQ[:, :K] * draft_SK < target_SK)
     accepted_S = stands_SK.cumprod(1).sum(1)
 
-    target_SV, left_SV = target_SQV[each, accepted_S], target_SQV[each, accepted_S]
-    mass_S = target_SV.new_ones(S)
+    left_SV = target_SV = target_SQV[each, accepted_S]
     if K:
-        left_SV = (target_SV - draft_SKV[each, accepted_S.clamp(max=K - 1)]).clamp(min=0)
-        is_rejected_S = (accepted_S < counts_S) & (left_SV.sum(1) > 0)
-        left_SV = torch.where(is_rejected_S[:, None], left_SV, target_SV)
-        mass_S = torch.where(is_rejected_S, left_SV.sum(1), mass_S)
-    wanted_S1 = (uniforms_SQ[:, K] * mass_S)[:, None]
-    is_over_SV = (left_SV.cumsum(1) > wanted_S1) & (left_SV > 0)
-    first_S, last_S = is_over_SV.int().argmax(1), _last(left_SV > 0)
-    return Verdict(accepted_S, torch.where(is_over_SV.any(1), first_S, last_S))
-
-
-def _last(is_SV: Tensor) -> Tensor:
-    """The last place of each row that is true."""
-    return is_SV.shape[1] - 1 - is_SV.flip(1).int().argmax(1)
+        missing_SV = target_SV - draft_SKV[each, accepted_S.clamp(max=K - 1)]
+        is_rejected_S = (accepted_S < counts_S) & (missing_SV.amax(1) > 0)
+        left_SV = torch.where(is_rejected_S[:, None], missing_SV.clamp_(min=0), target_SV)
+    below_SV = left_SV.cumsum(1)
+    mass_S1 = below_SV[:, -1:].contiguous()
+    next_S1 = torch.searchsorted(below_SV, uniforms_SQ[:, K:] * mass_S1, right=True)
+    last_S1 = torch.searchsorted(below_SV, mass_S1)
+    return Verdict(accepted_S, torch.minimum(next_S1, last_S1)[:, 0])
 
 
 def _check(

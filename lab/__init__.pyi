@@ -44,6 +44,7 @@ from lab.ledgers.reuse import reuse as reuse
 from lab.ledgers.reuse import shared_prefix as shared_prefix
 from lab.ledgers.sizes import device as device
 from lab.ledgers.sizes import model_size as model_size
+from lab.ledgers.speculation import acceptance as acceptance
 from lab.ledgers.splitting import split as split
 from lab.ledgers.table import compare as compare
 from lab.ledgers.task import task as task
@@ -67,6 +68,8 @@ from lab.request import Request as Request
 from lab.run import given as given
 from lab.run import simulate as simulate
 from lab.sampling import Sampling as Sampling
+from lab.speculation.proposer import PromptLookup as PromptLookup
+from lab.speculation.proposer import Script as Script
 from lab.trace import Trace as Trace
 from lab.trace_json import load as load
 from lab.trace_json import save as save

@@ -99,6 +99,8 @@ def _generate(options: argparse.Namespace) -> None:
         max_tokens=options.max_tokens,
         sampling=sampling,
         stop=options.stop,
+        draft=options.draft,
+        draft_tokens=options.draft_tokens,
         to=sys.stdout,
     )
     print()
@@ -298,6 +300,13 @@ def _add_generate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     how.add_argument("--top-k", type=int, help="only the likeliest K (default: all)")
     how.add_argument("--top-p", type=float, default=1.0, help="only the likeliest mass (1)")
     how.add_argument("--seed", type=int, default=0, help="another one gives another text (0)")
+    ahead = generate.add_argument_group("guesses that the model checks")
+    ahead.add_argument(
+        "--draft", help="who guesses: tiny-draft, a folder, or prompt-lookup (default: nobody)"
+    )
+    ahead.add_argument(
+        "--draft-tokens", type=int, default=4, metavar="N", help="how many at a time (4)"
+    )
     generate.set_defaults(command=_generate)
 
 

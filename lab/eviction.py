@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Literal, Protocol, TypeAlias
@@ -58,6 +58,10 @@ class ByRelease:
 
     def __contains__(self, block: int) -> bool:
         return block in self._blocks
+
+    def __iter__(self) -> Iterator[int]:
+        """The blocks in the order in which they go."""
+        return iter(self._blocks)
 
     def keep(self, blocks: Iterable[int]) -> None:
         pass

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from itertools import count
 from threading import Thread
-from typing import Any, Self, TextIO
+from typing import Any, Self, TextIO, TypeAlias
 
 import torch
 
@@ -24,12 +24,17 @@ from lab.prefix import Identity
 from lab.request import Request
 from lab.sampling import Sampling
 from lab.scheduler import Refused, Scheduler
+from lab.speculation.proposer import DraftModel, PromptLookup, Proposer
 from lab.trace import Trace
 
 _MODERATE = Sampling(temperature=0.8)
 _BLOCK_TOKENS = 16
 _WIDE = 1024  # two threads that share a step of a few milliseconds mostly wait for each other
 _GOES_ON: tuple[None, str] = (None, "")
+_LOOKUP = PromptLookup()
+Draft: TypeAlias = Model | Proposer | str
+"""Who guesses for a model: a smaller one, or its name; "prompt-lookup", the text itself; or
+anybody else who proposes."""
 
 
 @contextmanager
@@ -59,6 +64,7 @@ class LiveEngine(Engine):
         trace: Trace,
         clock: WallClock,
         threads: int,
+        proposer: Proposer | None = None,
         link_bytes_per_s: float | None = None,
         executes: Callable[..., LiveExecutor] = LiveExecutor,
     ) -> None:
@@ -67,6 +73,7 @@ class LiveEngine(Engine):
             scheduler.policy,
             clock,
             tokenizer=model.tokenizer,
+            proposer=proposer,
             link_bytes_per_s=link_bytes_per_s,
         )
         super().__init__(scheduler, executor, clock, trace)
@@ -240,6 +247,7 @@ def live_engine(
     model: Model | str,
     policy: Policy,
     *,
+    draft: Draft | None = None,
     keep: int | None = 1000,
     clock: WallClock | None = None,
     threads: int | None = None,
@@ -247,6 +255,11 @@ def live_engine(
     executes: Callable[..., LiveExecutor] = LiveExecutor,
 ) -> LiveEngine:
     """A model, the scheduler and the wall clock put together; `policy` must have blocks.
+
+    With `draft_tokens` in the policy a `draft` guesses so many tokens ahead, and the model checks
+    them: another model with the same vocabulary, by name or loaded; "prompt-lookup"; or any
+    `Proposer`. ValueError for two vocabularies, for a draft without `draft_tokens` and for
+    `draft_tokens` without a draft.
 
     Of requests that have ended, the trace remembers the last `keep`, or twice as many; None: all.
     On a CPU `threads` compute, unless told otherwise one for a model narrower than 1,024, whose
@@ -261,9 +274,11 @@ def live_engine(
     model = loaded(model)
     if threads is None:
         threads = 1 if model.config.hidden < _WIDE else torch.get_num_threads()
+    proposer = None if draft is None else _proposer(draft, model, policy)
     settings = {
         "maker": "live",
         "model": model.name,
+        **({"draft": proposer.name} if proposer else {}),
         "device": str(model.decoder.weights.embed_VD.device),
         "dtype": str(model.decoder.dtype).removeprefix("torch."),
         "threads": threads,
@@ -274,7 +289,26 @@ def live_engine(
     scheduler = Scheduler(policy, repeats=False, identity=Identity(model=model.name))
     trace = Trace("s", settings, starts=[], ends=[], keep=keep)
     clock = clock or WallClock()
-    return LiveEngine(model, scheduler, trace, clock, threads, link_bytes_per_s, executes)
+    return LiveEngine(model, scheduler, trace, clock, threads, proposer, link_bytes_per_s, executes)
+
+
+def _proposer(draft: Draft, model: Model, policy: Policy) -> Proposer:
+    """Who guesses for a model under a policy, which must have blocks if that is a model too."""
+    if draft == _LOOKUP.name:
+        return _LOOKUP
+    if not isinstance(draft, Model | str):
+        return draft
+    draft = loaded(draft)
+    if policy.blocks is None:
+        raise ValueError("a draft keeps K and V in blocks: give the policy blocks, got None")
+    one, other = model.tokenizer.table, draft.tokenizer.table
+    if one != other:
+        differ = len({token for token, _ in one.items() ^ other.items()})
+        raise ValueError(
+            f"a draft must have the model's vocabulary: {differ} tokens are not the same in the "
+            f"{len(one)} of {model.name!r} and the {len(other)} of {draft.name!r}"
+        )
+    return DraftModel(draft, policy.blocks, policy.block_tokens, model.config.vocab)
 
 
 def with_blocks(policy: Policy, requests: Iterable[Request]) -> Policy:
@@ -290,6 +324,7 @@ def serve(
     policy: Policy,
     model: Model | str = "tiny",
     *,
+    draft: Draft | None = None,
     clock: WallClock | None = None,
     threads: int | None = None,
     link_bytes_per_s: float | None = None,
@@ -298,13 +333,21 @@ def serve(
 
     Token ids of the prompts must be the model's; a policy without blocks gets as many as the
     longest `seats` requests can ever need together. Times of the trace are seconds, of a `clock`
-    that starts with the run unless another one is given; for `threads` and `link_bytes_per_s` see
-    `live_engine`.
+    that starts with the run unless another one is given; for `draft`, `threads` and
+    `link_bytes_per_s` see `live_engine`.
+
+        lab.serve(work, lab.Continuous(draft_tokens=4), model="tiny", draft="tiny-draft")
     """
     requests = list(workload)
     policy = with_blocks(policy, requests)
     engine = live_engine(
-        model, policy, keep=None, clock=clock, threads=threads, link_bytes_per_s=link_bytes_per_s
+        model,
+        policy,
+        draft=draft,
+        keep=None,
+        clock=clock,
+        threads=threads,
+        link_bytes_per_s=link_bytes_per_s,
     )
     return engine.run(requests)
 
@@ -316,9 +359,13 @@ def generate(
     max_tokens: int = 40,
     sampling: Sampling = _MODERATE,
     stop: str | Iterable[str] = (),
+    draft: Draft | None = None,
+    draft_tokens: int = 4,
     to: TextIO | None = None,
 ) -> str:
     """How a model goes on after `prompt`: `lab.generate("It is a truth")`.
+
+    With a `draft`, `draft_tokens` are guessed at a time; for what it may be see `live_engine`.
 
     The same call gives the same text; another `lab.Sampling(seed=...)` gives another one. With
     `to=sys.stdout`, or another file, the text is written there too, as it comes. RuntimeError if
@@ -327,9 +374,14 @@ def generate(
     model = loaded(model)
     positions = len(model.tokenizer.encode(prompt)) + max_tokens
     blocks = -(-min(positions, model.config.max_positions) // _BLOCK_TOKENS)
-    policy = Continuous(seats=1, blocks=max(1, blocks), block_tokens=_BLOCK_TOKENS)
+    policy = Continuous(
+        seats=1,
+        blocks=max(1, blocks),
+        block_tokens=_BLOCK_TOKENS,
+        draft_tokens=0 if draft is None else draft_tokens,
+    )
     text = ""
-    with live_engine(model, policy) as engine:
+    with live_engine(model, policy, draft=draft) as engine:
         request = engine.request(prompt, max_tokens, sampling=sampling, stop=stop)
         for delivery in engine.generate(request):
             text += delivery.text

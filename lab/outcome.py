@@ -10,19 +10,26 @@ from lab.request import Sequence
 
 def check_outcome(plan: StepPlan, outcome: StepOutcome) -> None:
     """Raises ValueError if an outcome does not answer its plan: a wrong number of ends or of
-    tokens, more drafts accepted than there were, or a word about somebody who is not in it."""
+    tokens, more guesses than planned or more accepted than there were, or a word about somebody
+    who is not in it."""
     if not 1 <= len(outcome.ends) <= plan.repeat:
         raise ValueError(
             f"a plan of {plan.repeat} equal steps needs 1 to {plan.repeat} ends, "
             f"got {len(outcome.ends)}"
         )
-    if outcome.tokens is None and not (outcome.accepted or outcome.failures or outcome.stops):
+    if outcome.tokens is None and not any(outcome[2:]):
         return
     for chunk in plan.written:
-        accepted = outcome.accepted.get(chunk.request_id, 0)
-        if not 0 <= accepted <= chunk.drafts:
+        drafted = outcome.drafted.get(chunk.request_id, chunk.drafts)
+        if not 0 <= drafted <= chunk.drafts:
             raise ValueError(
-                f"request {chunk.request_id!r}: accepted must be 0 to {chunk.drafts} drafts, "
+                f"request {chunk.request_id!r}: drafted must be 0 to {chunk.drafts} drafts, "
+                f"got {drafted}"
+            )
+        accepted = outcome.accepted.get(chunk.request_id, 0)
+        if not 0 <= accepted <= drafted:
+            raise ValueError(
+                f"request {chunk.request_id!r}: accepted must be 0 to {drafted} drafts, "
                 f"got {accepted}"
             )
         if outcome.tokens is None:
@@ -37,7 +44,10 @@ def check_outcome(plan: StepPlan, outcome: StepOutcome) -> None:
 
 
 def _check_names(plan: StepPlan, outcome: StepOutcome) -> None:
-    named = {*(outcome.tokens or ()), *outcome.accepted, *outcome.failures, *outcome.stops}
+    named = {
+        *(*(outcome.tokens or ()), *outcome.accepted, *outcome.failures, *outcome.stops),
+        *outcome.drafted,
+    }
     if named and (strangers := named - {chunk.request_id for chunk in plan.written}):
         raise ValueError(
             f"request {min(strangers)!r}: the outcome speaks of it, and it is none of the chunks "
@@ -66,7 +76,30 @@ def counted(plan: StepPlan, outcome: StepOutcome, sequences: Mapping[str, Sequen
             if reason := request.ends_with(token):
                 tokens[who], accepted[who], stops[who] = brought[: place + 1], place, reason
                 break
-    return StepOutcome(outcome.ends, tokens, accepted, failures, stops)
+    return StepOutcome(outcome.ends, tokens, accepted, failures, stops, outcome.drafted)
+
+
+def carried_out(plan: StepPlan, outcome: StepOutcome, block_tokens: int) -> StepPlan:
+    """A plan as far as there were guesses to check. A chunk with fewer ends earlier; blocks that
+    were reserved for the others are none of it.
+
+    Of [9:14) with 4 drafts and 1 guess there stays [9:11) with 1; of 2 blocks of 4 tokens, one.
+    """
+    if not outcome.drafted:
+        return plan
+    return plan._replace(
+        written=tuple(
+            _with_guesses(chunk, outcome.drafted.get(chunk.request_id, chunk.drafts), block_tokens)
+            for chunk in plan.written
+        )
+    )
+
+
+def _with_guesses(chunk: Chunk, drafted: int, block_tokens: int) -> Chunk:
+    stop = chunk.stop - chunk.drafts + drafted
+    spare = -(-chunk.stop // block_tokens) - -(-stop // block_tokens)
+    blocks = chunk.blocks[: len(chunk.blocks) - spare]
+    return chunk._replace(stop=stop, drafts=drafted, blocks=blocks)
 
 
 def ending(request_id: str, outcome: StepOutcome) -> tuple[Ending, str]:

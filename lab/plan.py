@@ -47,6 +47,12 @@ class Chunk(NamedTuple):
         """Tokens that go through the model."""
         return self.stop - self.start
 
+    def new_blocks(self, block_tokens: int) -> tuple[int, ...]:
+        """Of `blocks`, those whose content is nobody's: neither from the cache nor from host memory
+        nor from the table it forks from."""
+        known = max(self.cached // block_tokens, self.restored)
+        return () if self.fork_of else self.blocks[known:]
+
     @property
     def begins(self) -> bool:
         """Whether `blocks` is the sequence's whole table, and what was known of it is void."""
@@ -178,6 +184,8 @@ class StepOutcome(NamedTuple):
     stops: Mapping[str, str] = MappingProxyType({})
     """Requests whose answer is over with the last of these tokens, with the reason, where the
     executor is who sees it: a stop string. Ids that stop are the scheduler's to see."""
+    drafted: Mapping[str, int] = MappingProxyType({})
+    """How many guesses there were for a chunk, where fewer than the plan had room for."""
 
 
 class Executor(Protocol):

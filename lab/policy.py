@@ -40,6 +40,8 @@ class Continuous:
         nobody uses them they stay, as cached blocks, until others need the room: the least
         recently used goes first.
     draft_tokens: guesses that a decode checks at most, where token budget and blocks allow.
+    adaptive_drafts: each request checks as many as stood the last time and one more, up to
+        `draft_tokens`, with which it begins: `next_drafts`.
     patience: a request that does not fit lets at most this many later ones past; then nobody
         behind it is admitted before it. It also bounds how many such requests one step looks past.
         With the order "first-come", a request therefore waits at most for the answers of those
@@ -56,6 +58,7 @@ class Continuous:
     host_blocks: int | None = None
     prefix_cache: bool = False
     draft_tokens: int = 0
+    adaptive_drafts: bool = False
     patience: int = 16
 
     def __post_init__(self) -> None:
@@ -142,11 +145,27 @@ class Static:
         return 0
 
     @property
+    def adaptive_drafts(self) -> bool:
+        return False
+
+    @property
     def patience(self) -> int:
         return 0
 
 
 Policy = Continuous | Static
+
+
+def next_drafts(drafts: int, drafted: int, accepted: int, most: int) -> int:
+    """How many guesses a request checks next, after it could check `drafts`, had `drafted` of them
+    and `accepted` stood: as many as stood and one more. Where all stood, a short round does not
+    take the number down.
+
+    Of 4 guesses 1 stood: 2 next. Both stand: 3. All of them: 4, and no more if that is `most`.
+    """
+    if accepted < drafted:
+        return accepted + 1
+    return min(most, max(drafts, drafted + 1))
 
 
 def _check(policy: Policy) -> None:

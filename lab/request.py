@@ -36,6 +36,9 @@ class Request:
     (with which the model says that it is done; none: it is not listened to). That token is
     delivered and counted. Both need an executor that names tokens.
 
+    `draft_tokens` bounds the guesses that a step checks for the request, where the policy has
+    such steps. None: as many as the policy says; 0: none, whatever its neighbours do.
+
     `sampling` says how a live model chooses tokens, `stop` which texts end an answer; a simulation
     knows neither.
 
@@ -57,6 +60,7 @@ class Request:
     adapter: str = ""
     sampling: Sampling = GREEDY
     stop: tuple[str, ...] = ()
+    draft_tokens: int | None = None
 
     def __post_init__(self) -> None:
         if len(self.prompt) == 0:
@@ -67,6 +71,10 @@ class Request:
             )
         if self.n < 1:
             raise ValueError(f"request {self.id!r}: n must be at least 1 answer, got {self.n}")
+        if self.draft_tokens is not None and self.draft_tokens < 0:
+            raise ValueError(
+                f"request {self.id!r}: draft_tokens must be at least 0, got {self.draft_tokens}"
+            )
         if not math.isfinite(self.arrival):
             raise ValueError(
                 f"request {self.id!r}: arrival must be a finite number, got {self.arrival}"
@@ -149,6 +157,8 @@ class Sequence:
     """The seat taken last; only a running sequence, or a fork of one, has one."""
     pace: int | None = None
     """Set while the sequence decodes on by itself: then step s computes position `pace + s`."""
+    drafts: int = 0
+    """Guesses that its next step checks at most."""
     passed_over: int = 0
     """How often a request behind this one was admitted while this one did not fit."""
     ended: bool = False

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from lab.clock import VirtualClock
 from lab.engine import Engine
 from lab.executors.cost_model import CostModel
+from lab.executors.guesses import Guesses
 from lab.policy import Policy
 from lab.record import Record
 from lab.request import Time
@@ -45,17 +46,17 @@ def given(times: Mapping[str, Sequence[Time]], workload: Workload, unit: Unit = 
 def simulate(
     workload: Workload,
     policy: Policy,
-    cost: CostModel,
+    cost: CostModel | Guesses,
     *,
     repeats: bool = True,
     progress: Callable[[int], object] | None = None,
 ) -> Trace:
     """Serve a workload on a virtual clock: the real scheduler, with durations from `cost`.
 
-    The same inputs give the same trace, bit for bit, with and without `repeats` (many equal steps
-    planned at once). `progress` is called with the number of requests that have arrived. Raises
-    ValueError if workload and cost model have two units, or policy and cost model two sizes of
-    the blocks that are swapped.
+    The same inputs give the same trace, bit for bit, with and without `repeats`: many equal steps
+    planned at once, where the executor names no tokens. `progress` is called with the number of
+    requests that have arrived. Raises ValueError if workload and cost model have two units, or
+    policy and cost model two sizes of the blocks that are swapped.
     """
     size = cost.settings.get("swap_block_tokens", policy.block_tokens)
     if policy.preemption == "swap" and size != policy.block_tokens:
@@ -71,7 +72,8 @@ def simulate(
         **cost.settings,
     }
     trace = Trace(_common_unit(workload, cost.unit), settings, starts=[], ends=[])
-    engine = Engine(Scheduler(policy, repeats=repeats), cost, VirtualClock(), trace)
+    scheduler = Scheduler(policy, repeats=repeats and isinstance(cost, CostModel))
+    engine = Engine(scheduler, cost, VirtualClock(), trace)
     return engine.run(workload, progress)
 
 

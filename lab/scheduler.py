@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 from lab.block_tables import NO_LIMIT, BlockTables
 from lab.decode_group import DecodeGroup
-from lab.outcome import check_outcome, counted, ending
+from lab.outcome import carried_out, check_outcome, counted, ending
 from lab.plan import Chunk, Ending, Event, StepOutcome, StepPlan, Swap
-from lab.policy import RANKS, Policy, Static
+from lab.policy import RANKS, Policy, Static, next_drafts
 from lab.prefix import Identity
 from lab.request import Request, Sequence, Time
 
@@ -116,12 +116,17 @@ class Scheduler:
         number = self._count
         self._count += 1
         sequence = Sequence(request, number, RANKS[self.policy.order](request, number))
+        sequence.drafts = self._most_drafts(request)
         self._sequences[request.id] = sequence
         if request.cancel_at is not None:
             heapq.heappush(self._give_up, (request.cancel_at, number, "cancelled", sequence))
         if request.deadline is not None:
             heapq.heappush(self._give_up, (request.deadline, number, "timed out", sequence))
         return sequence
+
+    def _most_drafts(self, request: Request) -> int:
+        most, own = self.policy.draft_tokens, request.draft_tokens
+        return most if own is None else min(most, own)
 
     def cancel(self, request_id: str) -> bool:
         """End a request at the next plan, whatever its state; with the id of one of several
@@ -202,14 +207,16 @@ class Scheduler:
     ) -> tuple[StepPlan, StepOutcome, tuple[Event, ...]]:
         """Write the results of a step into the sequences.
 
-        Returns the plan as it was carried out, the outcome as far as it counts (without tokens
-        behind one that ends an answer), and what happened at the end of the step. Raises
-        ValueError, and changes nothing, if the outcome does not answer the plan.
+        Returns the plan as it was carried out (of steps and guesses there may be fewer), the
+        outcome as far as it counts (without tokens behind one that ends an answer), and what
+        happened at the end of the step. Raises ValueError, and changes nothing, if the outcome
+        does not answer the plan.
         """
         check_outcome(plan, outcome)
         if outcome.tokens is not None or outcome.failures:
             outcome = counted(plan, outcome, self._sequences)
         steps = len(outcome.ends)
+        plan = carried_out(plan, outcome, self.policy.block_tokens)
         if steps > 1:
             self._add_blocks(self._group.needs(self._step + 1, self._step + steps))
         self._step += steps
@@ -400,7 +407,7 @@ class Scheduler:
             sequence = self._sequences[chunk.request_id]
             most = sequence.limit - sequence.tokens - 1  # one token comes without a guess
             room = self.tables.room(sequence) - 1
-            drafts = min(self.policy.draft_tokens, most, budget, room)
+            drafts = min(sequence.drafts, most, budget, room)
             if drafts > 0 and chunk.num_tokens == 1 and chunk.start >= sequence.prompt_tokens:
                 blocks = chunk.blocks + self.tables.grow(sequence, 1 + drafts)
                 chunk = chunk._replace(stop=chunk.stop + drafts, drafts=drafts, blocks=blocks)
@@ -490,8 +497,11 @@ class Scheduler:
             self.tables.has_begun(sequence)
         accepted = outcome.accepted.get(chunk.request_id, 0)
         sequence.computed = chunk.stop - (chunk.drafts - accepted)
-        if chunk.drafts:
+        if self.policy.draft_tokens:
             self.tables.trim(sequence, sequence.computed)
+        if chunk.drafts and self.policy.adaptive_drafts:
+            most = self._most_drafts(sequence.request)
+            sequence.drafts = next_drafts(sequence.drafts, chunk.drafts, accepted, most)
         if chunk.request_id in outcome.failures:
             return
         if chunk.samples:

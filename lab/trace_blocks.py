@@ -23,15 +23,18 @@ def block_problems(
     moves = _Moves(records, len(starts), block_tokens)
     yield from _tables(records, block_tokens)
     yield from _forks(records)
+    evictions = list(evictions)
     yield from _holders(moves, settings["blocks"])
     if moves.hits and not settings.get("forgotten"):  # who filled the blocks may be missing
-        yield from _full(records, moves.hits, block_tokens)
+        yield from _full(records, moves.hits, block_tokens, evictions)
     yield from _writes(records, len(starts), block_tokens)
+    if settings.get("host_blocks") is not None:
+        yield from _host(records, starts, settings["host_blocks"])
+    if settings.get("draft_tokens"):  # room may be made for guesses that nobody has
+        return
     for step, block in evictions:
         if block not in chain.from_iterable(moves.new.get(step, ())):
             yield f"step {step} gives up block {block}, and hands it to nobody"
-    if settings.get("host_blocks") is not None:
-        yield from _host(records, starts, settings["host_blocks"])
 
 
 def _tables(records: Iterable[Record], block_tokens: int) -> Iterator[str]:
@@ -158,10 +161,16 @@ def _holders(moves: _Moves, num_blocks: int) -> Iterator[str]:
 
 
 def _full(
-    records: Iterable[Record], hits: Mapping[int, list[int]], block_tokens: int
+    records: Iterable[Record],
+    hits: Mapping[int, list[int]],
+    block_tokens: int,
+    evictions: Iterable[tuple[int, int]],
 ) -> Iterator[str]:
-    """What is taken from the cache was computed to its end, and handed to nobody since."""
+    """What is taken from the cache was computed to its end, and neither given up nor handed to
+    anybody since."""
     lives: dict[int, list[tuple[int, int | None]]] = defaultdict(list)
+    for step, block in evictions:
+        lives[block].append((step, None))
     for record in records:
         for block, since, full in _lives(record, block_tokens):
             lives[block].append((since, full))

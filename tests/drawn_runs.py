@@ -65,25 +65,30 @@ def assert_at_rest(scheduler: Scheduler) -> None:
 @dataclass
 class Scripted:
     """An executor that takes 1 a step, names each token by its position, accepts as many drafts
-    as `accepts` says of (request, first position), and fails the chunks that `fails` names."""
+    as `accepts` says of (request, first position), of which there are at most as many as `guesses`
+    says, and fails the chunks that `fails` names."""
 
     accepts: Callable[[str, int], int] = lambda request_id, start: 0
     fails: Callable[[str, int], str] = lambda request_id, start: ""
     duration: Time = 1
+    guesses: Callable[[str, int], int] = lambda request_id, start: 99
     plans: list[tuple[Time, StepPlan]] = field(default_factory=list)
     outcomes: list[StepOutcome] = field(default_factory=list)
 
     def run(self, plan: StepPlan, now: Time, until: Time | None) -> StepOutcome:
-        tokens, accepted, failures = {}, {}, {}
+        tokens, accepted, failures, drafted = {}, {}, {}, {}
         for chunk in plan.chunks:
+            made = min(chunk.drafts, self.guesses(chunk.request_id, chunk.start))
+            if made < chunk.drafts:
+                drafted[chunk.request_id] = made
             if reason := self.fails(chunk.request_id, chunk.start):
                 failures[chunk.request_id] = reason
             elif chunk.samples and chunk.fork_of not in failures:
-                kept = min(chunk.drafts, self.accepts(chunk.request_id, chunk.start))
+                kept = min(made, self.accepts(chunk.request_id, chunk.start))
                 first = chunk.stop - chunk.drafts
                 tokens[chunk.request_id] = tuple(range(first, first + 1 + kept))
                 accepted[chunk.request_id] = kept
-        outcome = StepOutcome((now + self.duration,), tokens, accepted, failures)
+        outcome = StepOutcome((now + self.duration,), tokens, accepted, failures, drafted=drafted)
         self.plans.append((now, plan))
         self.outcomes.append(outcome)
         return outcome
@@ -133,6 +138,7 @@ def requests(draw: st.DrawFn, name: str = "r0") -> Request:
         n=draw(st.sampled_from((1, 1, 1, 1, 2, 3))),
         stop_ids=draw(st.sampled_from(((), (), (), (3, 17), (9,)))),
         tenant=draw(st.sampled_from(("", "", "B"))),
+        draft_tokens=draw(st.sampled_from((None, None, None, 0, 2))),
         priority=draw(st.integers(0, 2)),
         deadline=None if deadline is None else arrival + deadline,
         cancel_at=None if cancel is None else arrival + cancel,
@@ -166,6 +172,7 @@ def policies(draw: st.DrawFn, drafts: bool = False) -> Policy:
         prefix_cache=memory["blocks"] is not None and draw(st.booleans()),
         patience=draw(st.sampled_from((0, 1, 16))),
         draft_tokens=draw(st.integers(1, 4)) if drafts else 0,
+        adaptive_drafts=draw(st.booleans()),
         **memory,
     )
 
@@ -193,14 +200,19 @@ def scripted(draw: st.DrawFn, failing: bool = False) -> Scripted:
     keep = draw(st.integers(0, 5))
     salt = draw(st.integers(0, 6))
 
+    few = draw(st.sampled_from((2, 4, 99)))
+
     def accepts(request_id: str, start: int) -> int:
         return (number_of(request_id) * 5 + start * 3 + salt) % (keep + 1)
+
+    def guesses(request_id: str, start: int) -> int:
+        return (number_of(request_id) + start * 7 + salt) % few if few < 99 else few
 
     def fails(request_id: str, start: int) -> str:
         return "out of luck" if failing and (number_of(request_id) + start + salt) % 23 == 5 else ""
 
     durations: tuple[Time, ...] = (1, 0.25, Fraction(2, 3))
-    return Scripted(accepts, fails, draw(st.sampled_from(durations)))
+    return Scripted(accepts, fails, draw(st.sampled_from(durations)), guesses)
 
 
 @st.composite

@@ -38,11 +38,15 @@ ALLOWED = {
     "worked_numbers": set(),
     "recompute": {"worked_numbers"},
     "attention": set(),
-    "ledgers": {"request", "plan", "record", "trace", "attention"},
+    "speculation": set(),
+    "ledgers": {"request", "plan", "record", "trace", "attention", "speculation"},
     "parallel": {"ledgers"},
     "answers": {"ledgers"},
     "exercises": {"answers"},
-    "figures": {"request", "prefix", "plan", "record", "trace", "attention", "ledgers"},
+    "figures": {
+        *("request", "prefix", "plan", "record", "trace", "attention", "speculation", "ledgers"),
+        "parallel",
+    },
     "figures/vega": {"figures"},
     "figures/charts": {"request", "ledgers", "figures"},
     # who decides: nothing here knows who computes
@@ -61,9 +65,14 @@ ALLOWED = {
     "clock": {"request"},
     # who computes: nothing here knows who decided
     "model": {"ledgers", "sampling"},
-    "executors": {"request", "plan", "trace", "ledgers"},
+    "executors": {"request", "plan", "trace", "ledgers", "speculation"},
     "attention/live": {"model"},
-    "executors/live": {"request", "plan", "policy", "clock", "model"},
+    "executors/answer": {"request", "plan", "model"},
+    "speculation/proposer": {"sampling", "plan", "executors", "model"},
+    "speculation/verify": {"sampling", "model", "speculation"},
+    "executors/live": {
+        *("request", "plan", "policy", "clock", "model", "speculation", "executors"),
+    },
     "deliveries": {"plan", "model"},
     # the one loop, and its parts put together
     "engine": {"request", "plan", "trace", "clock", "scheduler"},
@@ -74,7 +83,7 @@ ALLOWED = {
     "tenants": {"request", "workload", "policy", "run", "executors", "ledgers"},
     "live": {
         *("sampling", "request", "plan", "trace", "policy", "prefix", "scheduler"),
-        *("executors", "model", "clock", "deliveries", "engine"),
+        *("executors", "speculation", "model", "clock", "deliveries", "engine"),
     },
     "allocators": {
         *("addresses", "request", "workload", "trace", "policy", "run", "executors", "ledgers"),
@@ -102,12 +111,12 @@ ALLOWED = {
     # what a reader may change: a run and its picture, from a few numbers
     "what_ifs": {
         *("request", "workload", "trace", "policy", "run", "executors", "ledgers", "figures"),
-        *("attention", "allocators", "prefix", "prefix_keys"),
+        *("attention", "speculation", "allocators", "parallel", "prefix", "prefix_keys"),
     },
     # what is asked: every answer is computed by what stands above
     "questions": {
         *("request", "workload", "record", "trace", "ledgers", "answers", "exercises"),
-        *("policy", "executors", "run", "what_ifs", "attention"),
+        *("policy", "executors", "run", "what_ifs", "attention", "speculation", "parallel"),
         *("kv_blocks", "prefix", "prefix_keys", "prefix_replay"),
     },
     # what moves and answers on a page
@@ -124,6 +133,9 @@ PACKAGES = {  # what a row needs beyond the standard library
     "model": {"torch", "safetensors", "tokenizers", "jinja2", "kernels"},
     "figures/vega": {"altair"},
     "attention/live": {"torch"},
+    "executors/answer": {"torch"},
+    "speculation/proposer": {"torch"},
+    "speculation/verify": {"torch", "kernels"},
     "executors/live": {"torch"},
     "live": {"torch"},
     "parallel/collectives": {"torch"},

@@ -33,7 +33,8 @@ def bare(code: str) -> Any:
 NEW = "new = sorted(set(sys.modules) - before); import json; print(json.dumps(new))"
 EVERY_NAME = """import lab
 BEYOND = "lab.widgets", "lab.live", "lab.calibration", "lab.figures.charts"
-BEYOND = *BEYOND, "lab.parallel.serving", "lab.parallel.replicas", "lab.parallel.agreement"
+BEYOND += ("lab.speculation.proposer",)
+BEYOND += ("lab.parallel.serving", "lab.parallel.replicas", "lab.parallel.agreement")
 for name, where in lab._WHERE.items():
     if not where.startswith(BEYOND): getattr(lab, name)
 """

@@ -81,3 +81,13 @@ def test_faults_are_named_with_both_numbers() -> None:
     kv = filled()
     with pytest.raises(ValueError, match="2 blocks were saved, and 1 are given"):
         kv.from_host(kv.to_host([0, 1]), [0])
+
+
+def test_what_is_cleared_is_zero_in_every_layer_and_the_rest_stays() -> None:
+    kv, before = filled(), filled()
+    kv.layers[1][3] = torch.nan
+    kv.clear([3, 0])
+    for layer, cache in enumerate(kv.layers):
+        assert not cache[[0, 3]].any()
+        assert torch.equal(cache[[1, 2, 4]], before.layers[layer][[1, 2, 4]])
+    kv.clear([])

@@ -173,6 +173,19 @@ def test_logits_that_are_no_numbers_fail_one_request_and_not_its_neighbours() ->
     assert len(trace["good"].output) == 4
 
 
+def test_whoever_gets_the_blocks_of_a_failed_request_is_unharmed() -> None:
+    """Masked positions count as nothing only while they hold numbers."""
+    weights = Weights.random(CONFIG, seed=1, dtype=torch.float64)
+    weights.embed_VD[22] = math.nan
+    broken = replace(
+        MODEL, decoder=Decoder(CONFIG, replace(weights, head_VD=DECODER.weights.head_VD))
+    )
+    requests = [ask("bad", [1, 22, *[3] * 5], 2), ask("good", range(5), 4)]
+    trace = lab.serve(requests, lab.Continuous(seats=1, blocks=2, block_tokens=4), broken)
+    assert trace["bad"].status == "failed"
+    assert trace["good"].output == alone(tuple(range(5)), 4)
+
+
 def test_log_probabilities_are_kept_and_name_the_chosen_token() -> None:
     policy = lab.Continuous(seats=1, blocks=9, block_tokens=4)
     engine = live_engine(MODEL, policy)
@@ -241,8 +254,8 @@ def test_a_wrong_block_table_would_be_noticed(monkeypatch: Any) -> None:
     """The negative control: from the second chunk on, the first block is taken for another."""
     from_plan = lab.executors.live.Answer.take
 
-    def mistaken(self: Any, chunk: Any) -> None:
-        from_plan(self, chunk)
+    def mistaken(self: Any, chunk: Any, block_tokens: int) -> None:
+        from_plan(self, chunk, block_tokens)
         if chunk.start:
             self.table[0] = self.table[1]
 

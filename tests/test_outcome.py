@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from drawn_runs import Scripted, ask, served
 
-from lab.outcome import counted
+from lab.outcome import carried_out, counted
 from lab.plan import Chunk, StepOutcome, StepPlan
 from lab.policy import Continuous
 from lab.request import Request
@@ -107,3 +107,55 @@ def test_what_stops_nobody_counts_as_it_is() -> None:
     plan = scheduler.plan(0)
     outcome = StepOutcome((1,), {"A": (4,)})
     assert scheduler.commit(plan, outcome)[1] == outcome
+
+
+def test_fewer_guesses_make_a_chunk_shorter_and_give_back_its_blocks() -> None:
+    plan = StepPlan(
+        written=(Chunk("A", 0, 9, 14, True, (7, 8), drafts=4), Chunk("B", 1, 3, 4, True, (9,))),
+    )
+    for drafted, stop, blocks in ((4, 14, (7, 8)), (3, 13, (7, 8)), (2, 12, (7,)), (0, 10, (7,))):
+        found = carried_out(plan, StepOutcome((1,), {}, drafted={"A": drafted}), 4)
+        first, second = found.written
+        assert first == Chunk("A", 0, 9, stop, True, blocks, drafts=drafted)
+        assert second == plan.written[1]
+    assert carried_out(plan, StepOutcome((1,), {}), 4) == plan
+
+
+def test_who_guesses_less_than_the_plan_had_room_for_gets_the_rest_back() -> None:
+    """Room for 3 guesses; nobody guesses at first, then 2 of which 1 stands."""
+    executor = Scripted(
+        accepts=lambda who, start: 1, guesses=lambda who, start: 0 if start < 5 else 2
+    )
+    policy = Continuous(draft_tokens=3, blocks=9, block_tokens=1)
+    trace = served([ask("A", 4, 6)], policy, executor, repeats=False)
+    assert trace.timeline() == [
+        "0-1  A[0:4)",
+        "1-2  A[4:5)",
+        "2-3  A[5:8)",
+        "3-4  A[7:9)",
+    ]
+    assert [(run.drafts, run.delivered) for run in trace["A"].runs] == [
+        *((0, 1), (0, 1), (2, 2), (1, 2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("drafted", "accepted", "words"),
+    [
+        (4, 0, "drafted must be 0 to 3 drafts, got 4"),
+        (-1, 0, "drafted must be 0 to 3 drafts, got -1"),
+        (1, 2, "accepted must be 0 to 1 drafts, got 2"),
+    ],
+)
+def test_more_guesses_than_planned_or_than_there_were_are_refused(
+    drafted: int, accepted: int, words: str
+) -> None:
+    scheduler = Scheduler(Continuous(draft_tokens=3), repeats=False)
+    scheduler.add(ask("A", 4, 9))
+    scheduler.commit(scheduler.plan(0), StepOutcome((1,), {"A": (4,)}))
+    plan = scheduler.plan(1)
+    tokens = {"A": tuple(range(5, 6 + accepted))}
+    with pytest.raises(ValueError, match=f"request 'A': {words}"):
+        scheduler.commit(plan, StepOutcome((2,), tokens, {"A": accepted}, drafted={"A": drafted}))
+    with pytest.raises(ValueError, match="request 'Z': the outcome speaks of it"):
+        scheduler.commit(plan, StepOutcome((2,), {"A": (5,)}, drafted={"Z": 0}))

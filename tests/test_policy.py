@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from drawn_runs import ask
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lab.policy import RANKS, Continuous, Policy, Static
+from lab.policy import RANKS, Continuous, Policy, Static, next_drafts
 
 ORDERS = "first-come, priority, shortest-first"
 
@@ -104,5 +106,29 @@ def test_a_static_batch_is_what_continuous_batching_can_be_told_not_to_be() -> N
     static = Static()
     assert (static.keeps_seats, static.chunked_prefill, static.preemption) == (True, False, "never")
     assert (static.token_budget, static.draft_tokens, static.patience) == (None, 0, 0)
+    assert not static.adaptive_drafts
     assert (static.prefix_cache, static.host_blocks) == (False, None)
     assert not Continuous().keeps_seats
+
+
+@pytest.mark.parametrize(
+    ("drafts", "drafted", "accepted", "found"),
+    [
+        *((4, 4, 4, 4), (4, 4, 1, 2), (4, 4, 0, 1), (2, 2, 2, 3), (1, 1, 1, 2), (1, 1, 0, 1)),
+        (4, 1, 1, 4),  # a short round that stood says nothing against long ones
+        (4, 2, 1, 2),
+        (5, 5, 5, 5),
+    ],
+)
+def test_the_next_guesses_are_those_that_stood_and_one_more(
+    drafts: int, drafted: int, accepted: int, found: int
+) -> None:
+    assert next_drafts(drafts, drafted, accepted, 5 if drafts == 5 else 4) == found
+
+
+@given(st.lists(st.integers(0, 9), max_size=20), st.integers(1, 6))
+def test_the_number_of_guesses_stays_in_its_bounds(luck: list[int], most: int) -> None:
+    drafts = most
+    for stood in luck:
+        drafts = next_drafts(drafts, drafts, min(stood, drafts), most)
+        assert 1 <= drafts <= most

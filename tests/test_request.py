@@ -21,6 +21,7 @@ WHOLE: dict[str, Any] = {"id": "A", "prompt": range(4), "max_tokens": 3}
         ({"max_tokens": 0}, "request 'A': max_tokens must be at least 1, got 0"),
         ({"max_tokens": -3}, "request 'A': max_tokens must be at least 1, got -3"),
         ({"n": 0}, "request 'A': n must be at least 1 answer, got 0"),
+        ({"draft_tokens": -1}, "request 'A': draft_tokens must be at least 0, got -1"),
         ({"arrival": -1}, "request 'A': the arrival must not be before 0, got -1"),
         (
             {"arrival": float("inf")},

@@ -82,7 +82,11 @@ def test_full_blocks_are_taken_and_the_last_token_is_computed():
     assert shared_prefix(A, B).computed_tokens == 1
     again = shared_prefix(A, A, block_tokens=2)
     assert (again.positions, again.blocks, again.computed_tokens) == (4, 1, 2)
-    assert repr(shared).splitlines()[0] == "tokens, in blocks of 2"
+    assert repr(shared).splitlines()[1:] == [
+        "prompt  shared  block  blocks taken  from the cache  computed",
+        "------  ------  -----  ------------  --------------  --------",
+        "     4       3      2             1               2         2",
+    ]
 
 
 @given(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.model.sampling import Choosing, choose, distribution, draw
+from lab.model.sampling import Choosing, choose, distribution, distributions, draws
 from lab.sampling import GREEDY, Sampling, uniform
 
 LOGITS = torch.log(torch.tensor([0.5, 0.25, 0.125, 0.125], dtype=torch.float64))
@@ -85,7 +86,7 @@ def test_a_penalty_changes_what_greedy_takes():
     ("at", "token"), [(0, 0), (0.49, 0), (0.5, 2), (0.74, 2), (0.75, 3), (0.999999, 3)]
 )
 def test_a_draw_lays_the_mass_out_by_id_and_never_takes_a_token_without(at: float, token: int):
-    assert draw(torch.tensor([0.5, 0, 0.25, 0.25, 0]), at) == token
+    assert draws(torch.tensor([[0.5, 0, 0.25, 0.25, 0]]), [at]) == [token]
 
 
 @given(st.integers(0, 2**40), st.integers(0, 10**6))
@@ -107,9 +108,9 @@ def test_frequencies_are_those_of_the_distribution():
     a shift of 2 % of the mass is found nearly always. The keys are fixed, so it never flickers.
     """
     count = 20_000
-    seen = [0, 0, 0, 0]
-    for position in range(count):
-        seen[draw(LOGITS.exp(), uniform(3, position))] += 1
+    at = [uniform(3, position) for position in range(count)]
+    drawn = Counter(draws(LOGITS.exp().expand(count, -1), at))
+    seen = [drawn[token] for token in range(4)]
 
     def chi_square(expected: list[float]) -> float:
         return sum((s - count * p) ** 2 / (count * p) for s, p in zip(seen, expected, strict=True))
@@ -126,6 +127,33 @@ def test_a_token_does_not_depend_on_its_neighbours(others: int, seed: int):
     together, _ = choose(logits, rows)
     alone = [choose(logits[i : i + 1], rows[i : i + 1])[0][0] for i in range(others + 1)]
     assert together == alone
+
+
+@given(st.lists(st.sampled_from(range(6)), min_size=1, max_size=6), st.integers(0, 1000))
+def test_rows_with_settings_of_their_own_are_each_as_if_alone(kinds: list[int], seed: int):
+    kind = [
+        Sampling(),
+        Sampling(temperature=0),
+        Sampling(temperature=0.7, top_p=0.6),
+        Sampling(top_k=3),
+        Sampling(top_k=5, top_p=0.9, temperature=2),
+        Sampling(repetition_penalty=1.7, frequency_penalty=0.3, temperature=0.9),
+    ]
+    torch.manual_seed(seed)
+    logits = torch.randn(len(kinds), 11)
+    rows = [Choosing(kind[k], 5, (1, 2), (3, 3, i)) for i, k in enumerate(kinds)]
+    before = logits.clone()
+    together = distributions(logits, rows)
+    for i, row in enumerate(rows):
+        assert torch.equal(together[i], distribution(logits[i], row))
+    assert torch.equal(logits, before)
+    assert together.sum(-1).tolist() == pytest.approx([1] * len(rows))
+
+
+def test_what_was_said_in_between_counts_for_penalties():
+    row = Choosing(Sampling(presence_penalty=1), 7, (1,), (2,))
+    assert row.after([4, 5]) == Choosing(row.sampling, 9, (1,), [2, 4, 5])
+    assert row.after([]).position == 7
 
 
 def test_log_probabilities_name_their_distribution():

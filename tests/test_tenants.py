@@ -20,6 +20,13 @@ def test_the_time_of_a_probe_tells_a_hit():
     assert found.probes == (1 + 3) + (1 + 1)
 
 
+def test_rounding_is_no_hit():
+    h100 = CostModel.roofline("llama-3-8b", "h100")
+    found = search((6, 2, 8), 10, h100, block_tokens=512)
+    assert found.found == (6, 2, 8)
+    assert found.probes == 7 + 3 + 9 + 3
+
+
 def test_with_keys_of_their_own_nothing_is_learned():
     found = search((2, 0), 3, PRICE, shared=False)
     assert (found.found, found.hit, found.probes) == ((), None, 4)

@@ -32,8 +32,9 @@ NEEDED = (
 FETCHED = [name for name in NEEDED if not name.endswith(".mjs")]
 """What the worker can count while it comes; modules come by import."""
 BEYOND_PYTHON = {
-    *("attention/live.py", "calibration.py", "deliveries.py", "executors/live.py", "live.py"),
-    *("figures/charts.py", "figures/vega.py", "model", "widgets"),
+    *("attention/live.py", "calibration.py", "deliveries.py", "executors/answer.py"),
+    *("executors/live.py", "figures/charts.py", "figures/vega.py", "live.py", "model"),
+    *("speculation/proposer.py", "speculation/verify.py", "widgets"),
 }
 """What of `lab` needs packages which the page has not."""
 

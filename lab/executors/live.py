@@ -5,74 +5,32 @@ The executor keeps what the scheduler never sees: token ids, block tables, K and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
 
 from lab.clock import Clock
+from lab.executors.answer import Answer
 from lab.model.decoder import Decoder
 from lab.model.flat_batch import FlatBatch, Span
 from lab.model.kv_tensors import KVTensors
-from lab.model.sampling import Choosing, Logprobs, choose
-from lab.model.tokenizer import TextStream, Tokenizer
+from lab.model.sampling import Logprobs, choose
+from lab.model.tokenizer import Tokenizer
 from lab.plan import Chunk, StepOutcome, StepPlan
 from lab.policy import Policy
 from lab.request import Request, Time
-
-
-@dataclass(slots=True)
-class Answer:
-    """One sequence as the executor knows it: what was asked and said, and where its K and V lie."""
-
-    request: Request
-    prompt: list[int]
-    output: list[int] = field(default_factory=list)
-    logprobs: list[Logprobs | None] = field(default_factory=list)
-    table: list[int] = field(default_factory=list)
-    saved: Tensor | None = None
-    """Its K and V while they are in host memory."""
-    text: TextStream | None = None
-    """Its tokens as text, where a reader or a stop text needs it."""
-    piece: str = ""
-    """What the last step that brought a token has added to the text."""
-
-    def say(self, token: int) -> bool:
-        """Add a token to the text; one that ends the answer is none of it. Returns whether the
-        text is over with it, because of a stop text."""
-        if self.text is None:
-            return False
-        self.piece = "" if self.request.ends_with(token) else self.text.push(token)
-        return self.text.is_stopped
-
-    def ids(self, start: int, stop: int) -> list[int]:
-        """The tokens at positions `[start, stop)`."""
-        known = len(self.prompt)
-        return self.prompt[start:stop] + self.output[max(0, start - known) : max(0, stop - known)]
-
-    def take(self, chunk: Chunk) -> None:
-        """Bring the block table up to date with a chunk."""
-        if chunk.begins:
-            self.table = list(chunk.blocks)
-            return
-        if chunk.copy:
-            source, target = chunk.copy
-            self.table[self.table.index(source)] = target
-        self.table += chunk.blocks
-
-    @property
-    def choosing(self) -> Choosing:
-        """What its next token depends on besides the logits."""
-        position = len(self.prompt) + len(self.output)
-        return Choosing(self.request.sampling, position, self.prompt, self.output)
+from lab.speculation.proposer import Guess, Proposer
+from lab.speculation.verify import Check, verify
 
 
 class LiveExecutor:
     """Computes plans with a decoder. Its K and V are allocated once, for all blocks of the pool.
 
     `answers` holds everybody who was taken in and is not yet told to have ended. With a
-    `tokenizer`, there are texts, and stop texts end answers.
+    `tokenizer`, there are texts, and stop texts end answers. With a `proposer`, chunks that have
+    room for drafts check its guesses.
     """
 
     def __init__(
@@ -82,17 +40,27 @@ class LiveExecutor:
         clock: Clock,
         *,
         tokenizer: Tokenizer | None = None,
+        proposer: Proposer | None = None,
         link_bytes_per_s: float | None = None,
     ) -> None:
-        """`policy` must have blocks: ValueError without. What moves to host memory and back takes
-        at least as long as a link of `link_bytes_per_s` would need; None: as long as it takes."""
+        """`policy` must have blocks: ValueError without. A policy with drafts needs somebody who
+        guesses, and nobody guesses for a policy without: ValueError as well. What moves to host
+        memory and back takes at least as long as a link of `link_bytes_per_s` would need; None: as
+        long as it takes."""
         if link_bytes_per_s is not None and not link_bytes_per_s > 0:
             raise ValueError(f"link_bytes_per_s must be above 0, got {link_bytes_per_s}")
         if policy.blocks is None:
             raise ValueError(
                 "a live model keeps K and V in blocks: give the policy blocks, got None"
             )
+        if (proposer is None) != (policy.draft_tokens == 0):
+            raise ValueError(
+                "draft_tokens say how many guesses a step checks, and a draft makes them: "
+                f"got draft_tokens = {policy.draft_tokens} and "
+                f"{'no draft' if proposer is None else f'the draft {proposer.name!r}'}"
+            )
         where = decoder.weights.embed_VD.device
+        self.proposer, self.block_tokens = proposer, policy.block_tokens
         self.decoder, self.clock, self.tokenizer = decoder, clock, tokenizer
         self._link_bytes_per_s = link_bytes_per_s
         self.kv = KVTensors(
@@ -128,37 +96,63 @@ class LiveExecutor:
                 text=tokenizer.stream(request.stop) if tokenizer else None,
             )
 
+    @torch.inference_mode()
     def run(self, plan: StepPlan, now: Time, until: Time | None) -> StepOutcome:
-        """Carry out one step: move blocks, compute all chunks in one flat batch, choose tokens."""
+        """Carry out one step: move blocks, guess, compute all chunks in one flat batch, choose."""
         self._move(plan)
         for chunk in plan.written:
-            self.answers[chunk.request_id].take(chunk)
+            self.answers[chunk.request_id].take(chunk, self.block_tokens)
+        self.kv.clear([b for chunk in plan.written for b in chunk.new_blocks(self.block_tokens)])
+        guesses = self._guesses(plan)
         computed = sorted(
-            (chunk for chunk in plan.written if chunk.fork_of is None),
+            (_with(guesses, chunk) for chunk in plan.written if chunk.fork_of is None),
             key=lambda chunk: (chunk.num_tokens, chunk.stop),
         )
-        logits_RV = self._compute(computed)
+        logits_RV = self._compute(computed, guesses)
         for who, _ in plan.swap_in:  # not before: a plan that fails is made again
             self.answers[who].saved = None
-        row_of = {
-            chunk.request_id: row
-            for row, chunk in enumerate(chunk for chunk in computed if chunk.samples)
+        asked = [_asked(chunk) for chunk in computed]
+        rows_of = {
+            chunk.request_id: range(*rows)
+            for chunk, rows in zip(computed, pairwise(accumulate(asked, initial=0)), strict=True)
         }
         brings = {
-            chunk.request_id: row_of[chunk.fork_of or chunk.request_id]
+            chunk.request_id: rows_of[chunk.fork_of or chunk.request_id]
             for chunk in plan.written
             if chunk.samples
         }
-        return self._outcome(brings, logits_RV)
+        return self._outcome(plan, brings, guesses, logits_RV)
 
-    def _outcome(self, brings: Mapping[str, int], logits_RV: Tensor) -> StepOutcome:
-        """What the rows of logits say for each sequence that gets a token."""
-        tokens, failures = self._choose(list(brings), logits_RV[list(brings.values())])
-        stops = {who: "stop" for who, token in tokens.items() if self.answers[who].say(token)}
+    def _outcome(
+        self,
+        plan: StepPlan,
+        brings: Mapping[str, range],
+        guesses: Mapping[str, Guess],
+        logits_RV: Tensor,
+    ) -> StepOutcome:
+        """What the rows of logits say for each sequence that gets tokens."""
+        is_good_R = torch.isfinite(logits_RV.amax(dim=-1)).tolist() if brings else []
+        good = {who: rows for who, rows in brings.items() if all(is_good_R[r] for r in rows)}
+        tokens: dict[str, tuple[int, ...]] = {}
+        stops = {}
+        for who, said, logprobs in self._choose(good, guesses, logits_RV):
+            tokens[who], is_stopped = self.answers[who].hear(said, logprobs)
+            if is_stopped:
+                stops[who] = "stop"
         return StepOutcome(
-            (self.clock.now(),), {who: (token,) for who, token in tokens.items()},
-            failures=failures, stops=stops,
-        )  # fmt: skip
+            (self.clock.now(),),
+            tokens,
+            accepted={who: len(tokens[who]) - 1 for who in guesses if who in tokens},
+            failures={
+                who: "the model's logits are not finite" for who in brings if who not in good
+            },
+            stops=stops,
+            drafted={
+                chunk.request_id: drafts
+                for chunk in plan.written
+                if (drafts := _num_guesses(guesses, chunk)) < chunk.drafts
+            },
+        )
 
     def _move(self, plan: StepPlan) -> None:
         for who in plan.ended:
@@ -176,13 +170,29 @@ class LiveExecutor:
             self.clock.wait_until(began + moved_bytes / self._link_bytes_per_s)
         self.kv.copy_blocks(plan.copies)
 
-    def _compute(self, chunks: Sequence[Chunk]) -> Tensor:
-        """A row of logits for each chunk that samples, in their order."""
+    def _guesses(self, plan: StepPlan) -> dict[str, Guess]:
+        """The guesses for chunks with drafts, where there are any. ValueError for what is none."""
+        if self.proposer is None:
+            return {}
+        found = self.proposer.propose(plan, self.answers)
+        room, vocab = {c.request_id: c.drafts for c in plan.written}, self.decoder.config.vocab
+        for who, (tokens, _) in found.items():
+            if len(tokens) > room.get(who, 0) or not all(0 <= t < vocab for t in tokens):
+                raise ValueError(
+                    f"request {who!r}: {self.proposer.name!r} must guess at most "
+                    f"{room.get(who, 0)} of {vocab} tokens, got {tokens}"
+                )
+        return {who: guess for who, guess in found.items() if guess.tokens}
+
+    def _compute(self, chunks: Sequence[Chunk], guesses: Mapping[str, Guess]) -> Tensor:
+        """A row of logits for each token that a chunk asks for, in their order."""
         ids, spans = [], []
         for chunk in chunks:
             answer = self.answers[chunk.request_id]
-            ids += answer.ids(chunk.start, chunk.stop)
-            spans.append(Span(chunk.num_tokens, chunk.stop, answer.table, int(chunk.samples)))
+            ids += answer.ids(chunk.start, chunk.stop - chunk.drafts)
+            if chunk.drafts:
+                ids += guesses[chunk.request_id].tokens
+            spans.append(Span(chunk.num_tokens, chunk.stop, answer.table, _asked(chunk)))
         return self._forward(ids, spans)
 
     def _forward(self, ids: Sequence[int], spans: Sequence[Span]) -> Tensor:
@@ -191,21 +201,41 @@ class LiveExecutor:
         return self.decoder.forward(self.kv.index(ids), batch, self.kv)
 
     def _choose(
-        self, who: Sequence[str], logits_RV: Tensor
-    ) -> tuple[dict[str, int], dict[str, str]]:
-        """The next token of each, and who has none because its logits are no numbers."""
-        if not who:
-            return {}, {}
-        is_good = torch.isfinite(logits_RV.amax(dim=-1)).tolist()
-        good = [row for row, fine in enumerate(is_good) if fine]
-        failures = {
-            name: "the model's logits are not finite"
-            for name, fine in zip(who, is_good, strict=True)
-            if not fine
-        }
-        answers = [self.answers[who[row]] for row in good]
-        tokens, said = choose(logits_RV[good], [answer.choosing for answer in answers])
-        for answer, token, logprobs in zip(answers, tokens, said, strict=True):
-            answer.output.append(token)
-            answer.logprobs.append(logprobs)
-        return {who[row]: token for row, token in zip(good, tokens, strict=True)}, failures
+        self, rows_of: Mapping[str, range], guesses: Mapping[str, Guess], logits_RV: Tensor
+    ) -> Iterator[tuple[str, Sequence[int], Sequence[Logprobs | None]]]:
+        """The next tokens of each: one, or those of its guesses that stand and one more."""
+        plain = [who for who in rows_of if who not in guesses]
+        if plain:
+            rows = [rows_of[who][0] for who in plain]
+            tokens, said = choose(
+                _rows(logits_RV, rows), [self.answers[who].choosing for who in plain]
+            )
+            for who, token, logprobs in zip(plain, tokens, said, strict=True):
+                yield who, (token,), (logprobs,)
+        checked = [who for who in rows_of if who in guesses]
+        if checked:
+            rows = [row for who in checked for row in rows_of[who]]
+            checks = [Check(self.answers[who].choosing, guesses[who]) for who in checked]
+            yield from zip(checked, *verify(_rows(logits_RV, rows), checks), strict=True)
+
+
+def _with(guesses: Mapping[str, Guess], chunk: Chunk) -> Chunk:
+    """A chunk with as many drafts as there are guesses for it."""
+    drafts = _num_guesses(guesses, chunk)
+    if drafts == chunk.drafts:
+        return chunk
+    return chunk._replace(stop=chunk.stop - chunk.drafts + drafts, drafts=drafts)
+
+
+def _num_guesses(guesses: Mapping[str, Guess], chunk: Chunk) -> int:
+    return len(guesses[chunk.request_id].tokens) if chunk.request_id in guesses else 0
+
+
+def _rows(logits_RV: Tensor, rows: list[int]) -> Tensor:
+    """These rows; without a copy where they are all of them."""
+    return logits_RV if rows == [*range(len(logits_RV))] else logits_RV[rows]
+
+
+def _asked(chunk: Chunk) -> int:
+    """How many rows of logits a chunk asks for."""
+    return chunk.drafts + 1 if chunk.samples else 0

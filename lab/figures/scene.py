@@ -24,6 +24,10 @@ ROLES = {
     "shared": "{}&",
     "stalled": "{}=",
     "preempted": "{}<",
+    "forward": "{}",
+    "backward": "{}'",
+    "bubble": ".",
+    "exchange": "{}",
     "token": "{}",
     "idle": "{}.",
     "waiting": "{}.",
@@ -32,6 +36,7 @@ ROLES = {
     "partly": "{}",
     "skipped": "{}",
     "kept": "{}",
+    "rejected": "{}",
     "queued": "{}",
     "arrival": "{}>",
     "end": "{}x",
@@ -41,7 +46,9 @@ ROLES = {
 an interval: it measures what stands in another lane and is nothing that happens itself. With
 `elsewhere` the request is out of the engine: retrieval, a tool, the network, a database works.
 Inside attention, what comes from device memory is `read`, or `partly` where a mask hides some of
-it, or `skipped`; and what stays on the chip is `kept`: their labels say it."""
+it, or `skipped`; and what stays on the chip is `kept`: their labels say it. A guess that the target
+does not accept is `rejected`. Between devices a part of a model goes `forward` or `backward`, waits
+in a `bubble`, or has an `exchange` with others."""
 
 _MEANINGS = {
     "prefill": "* prefill",
@@ -49,6 +56,8 @@ _MEANINGS = {
     "shared": "& waits for its prompt, which is computed for another answer as well",
     "stalled": "= in its seat, while steps go to others",
     "preempted": "< has lost its seat",
+    "backward": "' backward",
+    "bubble": ". bubble: a stage waits",
     "idle": ". idle seat (and whose it still is)",
     "waiting": ". waits",
     "elsewhere": "@ other work (a tool, the network, coordination)",

@@ -112,12 +112,12 @@ class SharedPrefix(Shown):
         return self.prompt_tokens - self.cached_tokens
 
     def table(self) -> Table:
-        columns = ("prompt", "shared positions", "blocks", "from the cache", "computed")
+        columns = ("prompt", "shared", "block", "blocks taken", "from the cache", "computed")
         row = (
-            *(self.prompt_tokens, self.positions, self.blocks),
+            *(self.prompt_tokens, self.positions, self.block_tokens, self.blocks),
             *(self.cached_tokens, self.computed_tokens),
         )
-        return Table(columns, (row,), f"tokens, in blocks of {self.block_tokens}")
+        return Table(columns, (row,), "tokens; a block holds as many as its column says")
 
 
 def shared_prefix(

@@ -1,7 +1,8 @@
 """K and V of all layers in blocks: memory taken once, which block tables then hand out.
 
-`lab.kv_blocks` keeps the books; here lie the numbers. Memory of blocks that were never written is
-zero, so what attention masks out is finite.
+`lab.kv_blocks` keeps the books; here lie the numbers. Memory that was never written is zero, and a
+block is cleared before another sequence gets it: what attention masks out must be finite, and the
+last one may have left what is no number.
 """
 
 from __future__ import annotations
@@ -62,6 +63,11 @@ class KVTensors:
         if copies := list(copies):
             sources, destinations = (self.index(blocks) for blocks in zip(*copies, strict=True))
             self._all.index_copy_(1, destinations, self._all.index_select(1, sources))
+
+    def clear(self, blocks: Sequence[int]) -> None:
+        """Make everything in these blocks zero again."""
+        if blocks:
+            self._all.index_fill_(1, self.index(blocks), 0)
 
     def to_host(self, blocks: Sequence[int]) -> Tensor:
         """A copy of these blocks in host memory, for `from_host`. Its `nbytes` were moved."""

@@ -5,7 +5,7 @@ Shapes: S rows that get a token, V ids of the vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -32,6 +32,13 @@ class Choosing:
     prompt: Sequence[int] = ()
     output: Sequence[int] = ()
 
+    def after(self, tokens: Sequence[int]) -> Choosing:
+        """What is known when these tokens have been said too."""
+        output = self.output
+        if self.sampling.has_penalties:
+            output = [*output, *tokens]
+        return Choosing(self.sampling, self.position + len(tokens), self.prompt, output)
+
 
 def choose(logits_SV: Tensor, rows: Sequence[Choosing]) -> tuple[list[int], list[Logprobs | None]]:
     """The next token of each row, and its log-probabilities where they are asked for.
@@ -39,62 +46,116 @@ def choose(logits_SV: Tensor, rows: Sequence[Choosing]) -> tuple[list[int], list
     A row's token depends on its own logits and its own key only. ValueError for another number of
     rows, and for logits that are not finite.
     """
-    if len(rows) != len(logits_SV):
-        raise ValueError(f"there are {len(logits_SV)} rows of logits and {len(rows)} to choose for")
-    if all(row.sampling.is_greedy and _is_plain(row.sampling) for row in rows):
+    if are_plain(rows):
+        _check(logits_SV, rows)
         tokens: list[int] = logits_SV.argmax(dim=-1).tolist()
         return tokens, [None] * len(rows)
-    tokens, said = [], []
-    for logits_V, row in zip(logits_SV, rows, strict=True):
-        probs_V = distribution(logits_V, row)
-        token = draw(probs_V, uniform(row.sampling.seed, row.position))
-        tokens.append(token)
-        said.append(_logprobs(logits_V, probs_V, token, row.sampling))
-    return tokens, said
+    probs_SV = distributions(logits_SV, rows)
+    tokens = draws(probs_SV, [uniform(row.sampling.seed, row.position) for row in rows])
+    return tokens, [
+        logprobs(logits_SV, probs_SV, place, token, row.sampling)
+        for place, (token, row) in enumerate(zip(tokens, rows, strict=True))
+    ]
+
+
+def are_plain(rows: Iterable[Choosing]) -> bool:
+    """Whether nothing but the likeliest tokens is asked for."""
+    return all(
+        row.sampling.is_greedy and row.sampling.logprobs is None and not row.sampling.has_penalties
+        for row in rows
+    )
 
 
 def distribution(logits_V: Tensor, row: Choosing) -> Tensor:
-    """The distribution that a row is sampled from, in float64: after penalties, temperature, top-k
-    and top-p. With temperature 0 all of it is on one token."""
-    sampling = row.sampling
-    scores_V = _penalised(logits_V.double(), row)
-    if not bool(torch.isfinite(scores_V.max())):
-        raise ValueError(f"logits must be finite, got {float(scores_V.max())}")
-    if sampling.is_greedy:
-        probs_V = torch.zeros_like(scores_V)
-        probs_V[scores_V.argmax()] = 1
-        return probs_V
-    probs_V = torch.softmax(scores_V / sampling.temperature, dim=-1)
-    if sampling.top_k is None and sampling.top_p == 1:
-        return probs_V
-    order_V = torch.sort(
-        probs_V, descending=True, stable=True
-    ).indices  # of equals, lower ids first
-    kept = len(order_V) if sampling.top_k is None else min(sampling.top_k, len(order_V))
-    probs_K = probs_V[order_V[:kept]]
-    if sampling.top_p < 1:
-        mass_K = torch.cumsum(probs_K / probs_K.sum(), dim=-1)
-        kept = int(torch.searchsorted(mass_K, sampling.top_p)) + 1
-    allowed = order_V[:kept]
-    cut_V = torch.zeros_like(probs_V)
-    cut_V[allowed] = probs_V[allowed]
-    return cut_V / cut_V.sum()
+    """The distribution that a row is sampled from, as `distributions`."""
+    return distributions(logits_V[None], [row])[0]
 
 
-def draw(probs_V: Tensor, at: float) -> int:
-    """The token at `at`, from 0 to 1, of the whole mass laid out in the order of ids.
+def distributions(logits_SV: Tensor, rows: Sequence[Choosing]) -> Tensor:
+    """What each row is sampled from, in float64: after penalties, temperature, top-k and top-p.
+    With temperature 0 all of it is on one token. ValueError as `choose`."""
+    _check(logits_SV, rows)
+    scores_SV = logits_SV.double()
+    changed = [place for place, row in enumerate(rows) if row.sampling.has_penalties]
+    if changed:
+        scores_SV = scores_SV.clone()
+    for place in changed:
+        scores_SV[place] = _penalised(scores_SV[place], rows[place])
+    settings = [row.sampling for row in rows]
+    probs_SV = torch.softmax(_over_temperature(scores_SV, settings), dim=-1)
+    if not bool(torch.isfinite(probs_SV[:, 0]).all()):  # what is no number makes a whole row so
+        raise ValueError(f"logits must be finite, got {scores_SV.amax(dim=-1).tolist()}")
+    if greedy := [place for place, s in enumerate(settings) if s.is_greedy]:
+        probs_SV[greedy] = 0
+        probs_SV[greedy, scores_SV[greedy].argmax(dim=-1)] = 1
+    cut = [
+        place
+        for place, s in enumerate(settings)
+        if not s.is_greedy and (s.top_k is not None or s.top_p < 1)
+    ]
+    if cut:
+        probs_SV[cut] = _cut(probs_SV[cut], [settings[place] for place in cut])
+    return probs_SV
+
+
+def draws(probs_SV: Tensor, at: Sequence[float]) -> list[int]:
+    """The token of each row at `at`, from 0 to 1, of the whole mass laid out in the order of ids.
 
     A token of mass 0 is never drawn.
     """
-    mass_V = torch.cumsum(probs_V, dim=-1)
-    token = int(torch.searchsorted(mass_V, at * float(mass_V[-1]), right=True))
-    last = int(torch.nonzero(probs_V)[-1])
-    return min(token, last)
+    mass_SV = torch.cumsum(probs_SV, dim=-1)
+    at_S = torch.tensor(at, dtype=mass_SV.dtype, device=mass_SV.device)
+    wanted_S1 = (at_S * mass_SV[:, -1])[:, None]
+    tokens: list[int] = torch.searchsorted(mass_SV, wanted_S1, right=True)[:, 0].tolist()
+    for row, token in enumerate(tokens):
+        if token == mass_SV.shape[1]:  # rounded up to the whole mass
+            tokens[row] = int(torch.nonzero(probs_SV[row])[-1])
+    return tokens
 
 
-def _is_plain(sampling: Sampling) -> bool:
-    """Whether nothing but the likeliest token is asked for."""
-    return not sampling.has_penalties and sampling.logprobs is None
+def logprobs(
+    logits_SV: Tensor, probs_SV: Tensor, place: int, token: int, sampling: Sampling
+) -> Logprobs | None:
+    """The log-probabilities of row `place`, if they are asked for, when `token` was chosen there
+    from `probs_SV`."""
+    if sampling.logprobs is None:
+        return None
+    if sampling.logprobs_of == "logits":
+        logs_V = torch.log_softmax(logits_SV[place].double(), dim=-1)
+    else:
+        logs_V = torch.log(probs_SV[place])
+    order = torch.sort(logs_V, descending=True, stable=True).indices[: sampling.logprobs]
+    top = tuple((int(id), float(logs_V[id])) for id in order)
+    return Logprobs(float(logs_V[token]), top)
+
+
+def _check(logits_SV: Tensor, rows: Sequence[Choosing]) -> None:
+    if len(rows) != len(logits_SV):
+        raise ValueError(f"there are {len(logits_SV)} rows of logits and {len(rows)} to choose for")
+
+
+def _cut(probs_SV: Tensor, settings: Sequence[Sampling]) -> Tensor:
+    """Only the likeliest tokens, by number and by mass."""
+    V, where = probs_SV.shape[1], probs_SV.device
+    top_k_S = torch.tensor([V if s.top_k is None else s.top_k for s in settings], device=where)
+    top_p_S = torch.tensor([s.top_p for s in settings], device=where, dtype=probs_SV.dtype)
+    place_V = torch.arange(V, device=where)
+    kept_SV, order_SV = torch.sort(
+        probs_SV, dim=-1, descending=True, stable=True
+    )  # of equals, lower ids first
+    kept_SV = kept_SV.masked_fill_(place_V >= top_k_S[:, None], 0)
+    mass_SV = torch.cumsum(kept_SV / kept_SV.sum(-1, keepdim=True), dim=-1)
+    count_S = (mass_SV < top_p_S[:, None]).sum(-1) + 1
+    is_over_SV = (place_V >= count_S[:, None]) & (top_p_S < 1)[:, None]
+    cut_SV = torch.zeros_like(probs_SV).scatter_(1, order_SV, kept_SV.masked_fill_(is_over_SV, 0))
+    return cut_SV / cut_SV.sum(-1, keepdim=True)
+
+
+def _over_temperature(scores_SV: Tensor, settings: Sequence[Sampling]) -> Tensor:
+    temperatures = [s.temperature or 1.0 for s in settings]
+    if len({*temperatures}) == 1:
+        return scores_SV / temperatures[0]
+    return scores_SV / scores_SV.new_tensor(temperatures)[:, None]
 
 
 def _penalised(scores_V: Tensor, row: Choosing) -> Tensor:
@@ -110,15 +171,3 @@ def _penalised(scores_V: Tensor, row: Choosing) -> Tensor:
         ids, counts = torch.tensor(row.output, dtype=torch.long).unique(return_counts=True)
         scores_V[ids] -= sampling.presence_penalty + sampling.frequency_penalty * counts
     return scores_V
-
-
-def _logprobs(logits_V: Tensor, probs_V: Tensor, token: int, sampling: Sampling) -> Logprobs | None:
-    if sampling.logprobs is None:
-        return None
-    if sampling.logprobs_of == "logits":
-        logs_V = torch.log_softmax(logits_V.double(), dim=-1)
-    else:
-        logs_V = torch.log(probs_V)
-    order = torch.sort(logs_V, descending=True, stable=True).indices[: sampling.logprobs]
-    top = tuple((int(id), float(logs_V[id])) for id in order)
-    return Logprobs(float(logs_V[token]), top)

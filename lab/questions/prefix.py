@@ -104,8 +104,8 @@ def one_word_changes(case: Changed, dice: random.Random) -> Question:
     return Question(
         text=f"A has sent a prompt of {tokens} tokens, and its K and V lie in blocks of {size}. B "
         f"sends the same prompt but for one token, the {_nth(place + 1)}: the limit is no longer "
-        "600 yuan, it is 750. Blocks that hold B's own K and V are not computed again.\n\nHow many "
-        f"of B's {tokens} tokens are computed?",
+        "600 yuan, it is 750. A block that holds what B would compute is taken as it is.\n\n"
+        f"How many of B's {tokens} tokens are computed?",
         answer=Prediction(Choice(tuple(options)), why),
         hints=("Which tokens have read the changed one?", "A block is taken whole or not at all."),
         worked=(
@@ -197,8 +197,8 @@ def blocks_reused(prompt: int, positions: int, block_tokens: int) -> Question:
     same = f"all {positions}" if positions == prompt else f"the first {positions}"
     return Question(
         text=f"B's prompt has {prompt} tokens, of which {same} are those of a longer prompt whose "
-        f"K and V are all there, in blocks of {block_tokens}. The key is the whole one, and B may "
-        "take what fits.\n\nHow many of B's tokens are computed?",
+        f"K and V are all there, in blocks of {block_tokens}. All else that a block key holds is "
+        "the same for both.\n\nHow many of B's tokens are computed?",
         answer=Number.told_apart(shared.computed_tokens, "tokens", wrong),
         hints=(
             "How many full blocks do the shared positions make?",
@@ -257,7 +257,7 @@ _MUST_MATCH = {
     ),
     "positions": (
         "how positions are encoded",
-        "Keys are turned by an angle for their position; another base turns them otherwise.",
+        "K is turned by an angle for its position; another base turns it otherwise.",
     ),
     "quantization": (
         "the number format of the cache",
@@ -328,7 +328,7 @@ _WRONG_HITS = {
         "For longer prompts a service changed the base of its rotary positions, and kept its "
         "cache. Prompts that were sent again were answered less well than new ones.",
         "rope 500000",
-        "Keys are turned by an angle for each position, and the base sets the angles.",
+        "K is turned by an angle for each position, and the base sets the angles.",
     ),
     "attention": (
         "A service limited attention to a window of 4,096 tokens, and kept its cache. A long "

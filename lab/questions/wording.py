@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
+from lab.ledgers.sizes import Number
+from lab.ledgers.table import show
 from lab.ledgers.words import counted, listed
 
 
@@ -23,3 +25,8 @@ def span(start: int, stop: int) -> str:
 def signed(number: int | Fraction) -> str:
     """A change with its sign: "+20", "−100"."""
     return f"{number:+}".replace("-", "−")
+
+
+def percent(share: Number) -> str:
+    """A share in percent: "60 %", "100/3 %"."""
+    return f"{show(100 * share)} %"

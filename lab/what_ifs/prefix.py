@@ -40,7 +40,7 @@ OTHERS = {
 _BECAUSE = {
     "model": "they were computed with other weights",
     "quantization": "they were rounded otherwise",
-    "positions": "their keys were turned by other angles",
+    "positions": "their K was turned by other angles",
     "attention": "their tokens saw other tokens",
     "adapter": "they were computed with other weights",
     IDS: "they are those of another rule",
@@ -68,7 +68,7 @@ def left_out(differs: int, without: int) -> tuple[Scene]:
             unit="block",
             lanes=("A has", "B asks", "B gets"),
             marks=tuple(marks),
-            frames=tuple(_frames(found, blocks)),
+            frames=tuple(_frames(second, found, blocks)),
         ),
     )
 
@@ -96,11 +96,15 @@ def _words_of(prompt: Prompted, lane: str) -> list[Mark]:
             lane,
             block,
             block + 1,
-            " ".join(map(str, prompt.ids[block * BLOCK_TOKENS : (block + 1) * BLOCK_TOKENS])),
+            _block(prompt, block),
             lane[0],
         )
         for block in range(len(prompt.ids) // BLOCK_TOKENS)
     ]
+
+
+def _block(prompt: Prompted, block: int) -> str:
+    return " ".join(map(str, prompt.ids[block * BLOCK_TOKENS : (block + 1) * BLOCK_TOKENS]))
 
 
 def _got(found: Taken, blocks: int) -> list[Mark]:
@@ -113,18 +117,18 @@ def _got(found: Taken, blocks: int) -> list[Mark]:
     ]
 
 
-def _frames(found: Taken, blocks: int) -> list[Frame]:
+def _frames(second: Prompted, found: Taken, blocks: int) -> list[Frame]:
     frames = []
     for block in range(blocks):
         if block < found.right:
-            caption = "the key is that of A's block, and B takes it"
+            why = "the key is that of A's block, and B takes it"
         elif block < found.blocks:
-            caption = "the short key is that of A's block, and the whole one is not"
+            why = "the short key is that of A's block, and the whole one is not"
         elif block == blocks - 1:
-            caption = "computed: the last token always is, since its logits are needed"
+            why = "computed: the last token always is, since its logits are needed"
         else:
-            caption = "no block has this key: computed"
-        frames.append(Frame(block, str(block + 1), caption))
+            why = "no block has this key: computed"
+        frames.append(Frame(block, str(block + 1), f"“{_block(second, block)}”: {why}"))
     return frames
 
 

@@ -145,7 +145,7 @@ function paint(mark, wide, slim, labelled) {
   }
   const nodes = [shape("rect", { class: "box", width: Math.max(wide - 3, 3), height: BOX, rx: 4 })];
   const [label, fits] = labelFor(mark.role === "idle" ? "idle" : mark.label, wide - 3);
-  if (["prefill", "recompute", "partly"].includes(mark.role)) {
+  if (["prefill", "recompute", "partly", "backward"].includes(mark.role)) {
     const start = fits ? label.length * 8 + 14 : 4;
     const beside = wide - 15 > start; // else the strokes are short, below the label
     const [from, tall] = beside ? [start, BOX] : [3, 7];
@@ -153,7 +153,7 @@ function paint(mark, wide, slim, labelled) {
     for (let step = from; step < wide - 3 - tall * 0.35; step += beside ? 7 : 5) path += `M${step} ${BOX}l${tall * 0.35} -${tall}`;
     nodes.push(shape("path", { class: "hatch", d: path }));
   }
-  if (mark.role === "elsewhere") {
+  if (mark.role === "elsewhere" || mark.role === "exchange") {
     let path = "";
     for (let x = fits ? label.length * 7 + 18 : 5; x < wide - 5; x += fits ? 14 : 5) path += `M${x} 5v${BOX - 10}`;
     nodes.push(shape("path", { class: "stroke", d: path }));

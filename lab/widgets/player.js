@@ -1,6 +1,7 @@
 // Plays scenes: lanes, marks and frames in, pictures and captions out. It knows nothing of models.
 
 import { board } from "./board.js";
+import { cards } from "./cards.js";
 import { crowd } from "./crowd.js";
 import { button, element, keepKeys } from "./dom.js";
 import { endOf, foundIn, momentsOf, nameOf, toldAt } from "./frames.js";
@@ -12,7 +13,7 @@ import { tree } from "./tree.js";
 const MANY = 40; // lanes; more are drawn on a canvas
 
 /** Who draws a scene. */
-const stageOf = (scene) => ({ board, grid, tree })[scene.kind] ?? (scene.lanes.length > MANY ? crowd : lanes);
+const stageOf = (scene) => ({ board, cards, grid, tree })[scene.kind] ?? (scene.lanes.length > MANY ? crowd : lanes);
 
 /**
  * One colour a request, the same in every figure: A to F have their own, others take them in the
@@ -20,7 +21,7 @@ const stageOf = (scene) => ({ board, grid, tree })[scene.kind] ?? (scene.lanes.l
  */
 export function coloursOf(scenes) {
   const letters = ["a", "b", "c", "d", "e", "f"];
-  const named = (s) => s.who ?? (s.marks ?? s.items).map((m) => m.who);
+  const named = (s) => s.who ?? (s.marks ?? s.items ?? []).map((m) => m.who);
   const who = [...new Set(scenes.flatMap(named).filter(Boolean))].sort();
   if (who.every((name) => /^[A-F]$/.test(name))) return (name) => (who.includes(name) ? name.toLowerCase() : "none");
   return (name) => (who.length > letters.length ? "a" : letters[who.indexOf(name)] ?? "none");

@@ -8,13 +8,14 @@ import anywidget
 import traitlets
 
 from lab.figures.board import Board
+from lab.figures.cards import Cards
 from lab.figures.grid import Grid
 from lab.figures.scene import Scene
 from lab.figures.tree import Tree
 from lab.widgets.modules import module, style
 
-Figures: TypeAlias = Scene | Board | Grid | Tree
-"""What a player can play."""
+Stepped: TypeAlias = Board | Cards | Grid | Scene | Tree
+"""A figure with frames."""
 
 
 class Player(anywidget.AnyWidget):
@@ -29,7 +30,7 @@ class Player(anywidget.AnyWidget):
     scenes: Any = traitlets.List(read_only=True).tag(sync=True)
     step: Any = traitlets.Int(0).tag(sync=True)
 
-    def __init__(self, *scenes: Figures) -> None:
+    def __init__(self, *scenes: Stepped) -> None:
         if not scenes:
             raise ValueError("a player needs at least 1 scene, got 0")
         if len({scene.unit for scene in scenes}) > 1:
@@ -49,6 +50,6 @@ class Player(anywidget.AnyWidget):
         return self._texts
 
 
-def play(*scenes: Figures) -> Player:
+def play(*scenes: Stepped) -> Player:
     """A player for scenes such as `lab.timeline(trace)`; several share one clock."""
     return Player(*scenes)

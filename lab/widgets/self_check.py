@@ -8,10 +8,10 @@ from typing import Any
 import traitlets
 
 from lab.exercises import VARIANTS, Exercise, bake
+from lab.figures.scene import Figure
 from lab.questions import exercises, more, number_in_book
 from lab.widgets.answering import Answering
 from lab.widgets.modules import module, style
-from lab.widgets.player import Figures
 
 
 class SelfCheck(Answering):
@@ -30,7 +30,7 @@ class SelfCheck(Answering):
     def __init__(
         self,
         asked: Sequence[Exercise],
-        scenes: Sequence[Figures] = (),
+        scenes: Sequence[Figure] = (),
         *,
         variants: int = VARIANTS,
         score: bool = True,
@@ -76,7 +76,7 @@ def self_check(*asked: str | Exercise, score: bool = True) -> SelfCheck:
     return SelfCheck(found, score=score)
 
 
-def guess(asked: str | Exercise, *scenes: Figures) -> SelfCheck:
+def guess(asked: str | Exercise, *scenes: Figure) -> SelfCheck:
     """A prediction, which opens the figure of `scenes` once it is given.
 
     It is asked in its first variant, the one that the figure shows. ValueError where the exercise

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any, Literal
 
 import traitlets
 
-from lab.figures.scene import check_unique, plain
+from lab.figures.scene import Figure, Scene, check_unique, plain
 from lab.widgets.answering import Answering
 from lab.widgets.modules import module, style
-from lab.widgets.player import Figures
 
 MOST_SLIDERS = 3
 MOST_BAKED = 1000
@@ -72,7 +71,7 @@ class Knob:
         return [self.low + self.step * i for i in range(count)]
 
 
-Scenes = Callable[..., Sequence[Figures]]
+Scenes = Callable[..., Sequence[Figure]]
 
 
 class WhatIf(Answering):
@@ -106,7 +105,7 @@ class WhatIf(Answering):
         if not sliders:
             self.set_trait("baked", _bake(function, knobs))
 
-    def answer(self, **parameters: float) -> Sequence[Figures]:
+    def answer(self, **parameters: float) -> Sequence[Figure]:
         """The scenes for other values of the knobs."""
         return self._function(**parameters)
 
@@ -157,10 +156,16 @@ def _bake(function: Scenes, knobs: dict[str, Knob]) -> dict[str, Any]:
     spaces = [knob.values for knob in knobs.values()]
     if prod(map(len, spaces)) > MOST_BAKED:
         return {}
-    return pack(plain(function(**dict(zip(knobs, at, strict=True)))) for at in product(*spaces))
+    results = (function(**dict(zip(knobs, at, strict=True))) for at in product(*spaces))
+    return pack(plain([_drawn(scene) for scene in scenes]) for scenes in results)
 
 
-def _in_words(scenes: Sequence[Figures], knobs: dict[str, Knob]) -> str:
+def _drawn(figure: Figure) -> Figure:
+    """A scene without the words of its text form, which no page shows."""
+    return replace(figure, words=None) if isinstance(figure, Scene) else figure
+
+
+def _in_words(scenes: Sequence[Figure], knobs: dict[str, Knob]) -> str:
     changes = [f"{knob.label or name} ({_range(knob)})" for name, knob in knobs.items()]
     told = f"What may be changed: {', '.join(changes)}"
     return "\n\n".join([*(scene.text() for scene in scenes), told])

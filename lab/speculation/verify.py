@@ -1,0 +1,132 @@
+"""Which guesses stand, and the token behind them: the exact rule, for many sequences at once.
+
+Shapes: R rows of logits (those of a sequence stand together: one for each guess, and one more),
+S sequence, K guess, Q guess and one more, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kernels import rejection_sample
+from kernels.choice import runs_triton
+from lab.model.sampling import Choosing, Logprobs, are_plain, distributions, logprobs
+from lab.sampling import uniform
+from lab.speculation.proposer import Guess
+
+
+class Check(NamedTuple):
+    """One sequence: what its next token depends on, and the guesses from there on."""
+
+    choosing: Choosing
+    guess: Guess
+
+    @property
+    def rows(self) -> list[Choosing]:
+        """What the distribution of each row of logits depends on."""
+        tokens = self.guess.tokens
+        if not self.choosing.sampling.has_penalties:
+            return [self.choosing] * (len(tokens) + 1)
+        return [self.choosing.after(tokens[:count]) for count in range(len(tokens) + 1)]
+
+
+def verify(
+    logits_RV: Tensor, checks: Sequence[Check]
+) -> tuple[list[list[int]], list[list[Logprobs | None]]]:
+    """The next tokens of each sequence: the guesses that stand, and one more. With them their
+    log-probabilities, where they are asked for.
+
+    Guess k stands if all before it do and `uniform(seed, position, "accept") · q < p`, where q is
+    the probability with which it was guessed and p that of the target, each after the settings of
+    the request. The token behind is drawn with the number that has the position of the first guess
+    and the purpose "residual". At temperature 0 a guess stands if it is the likeliest token.
+    ValueError for another number of rows, and for logits that are not finite.
+    """
+    rows = [row for check in checks for row in check.rows]
+    starts = [*accumulate((len(check.guess.tokens) + 1 for check in checks), initial=0)]
+    if len(logits_RV) != len(rows):
+        raise ValueError(f"there are {len(logits_RV)} rows of logits and {len(rows)} to choose for")
+    if are_plain(rows):
+        likeliest: list[int] = logits_RV.argmax(dim=-1).tolist()
+        said = [
+            _that_match(check.guess.tokens, likeliest[start:stop])
+            for check, (start, stop) in zip(checks, pairwise(starts), strict=True)
+        ]
+        return said, [[None] * len(tokens) for tokens in said]
+    target_RV = distributions(logits_RV, rows)
+    said = _by_rejection(target_RV, checks)
+    found = [
+        [
+            logprobs(logits_RV, target_RV, start + place, token, check.choosing.sampling)
+            for place, token in enumerate(tokens)
+        ]
+        for check, tokens, start in zip(checks, said, starts, strict=False)
+    ]
+    return said, found
+
+
+def _that_match(guesses: Sequence[int], likeliest: Sequence[int]) -> list[int]:
+    """The likeliest tokens up to the first that was not guessed."""
+    stands = 0
+    while stands < len(guesses) and guesses[stands] == likeliest[stands]:
+        stands += 1
+    return list(likeliest[: stands + 1])
+
+
+def _by_rejection(target_RV: Tensor, checks: Sequence[Check]) -> list[list[int]]:
+    counts = [len(check.guess.tokens) for check in checks]
+    K, where = max(counts), target_RV.device
+    exact = torch.float32 if runs_triton(target_RV[:0].float()) else torch.float64
+    drafts = [
+        [*check.guess.tokens, *[0] * (K - n)] for check, n in zip(checks, counts, strict=True)
+    ]
+    uniforms = [_uniforms(check.choosing, n, K) for check, n in zip(checks, counts, strict=True)]
+    verdict = rejection_sample(
+        torch.tensor(drafts, dtype=torch.long, device=where).view(len(checks), K),
+        torch.tensor(counts, device=where),
+        _draft_probs([check.guess for check in checks], K, target_RV).to(exact),
+        _in_rows_of(target_RV, counts, K).to(exact),
+        torch.tensor(uniforms, dtype=exact, device=where),
+    )
+    return [
+        [*check.guess.tokens[:stands], token]
+        for check, stands, token in zip(
+            checks, verdict.accepted_S.tolist(), verdict.next_S.tolist(), strict=True
+        )
+    ]
+
+
+def _uniforms(choosing: Choosing, count: int, K: int) -> list[float]:
+    seed, first = choosing.sampling.seed, choosing.position
+    accept = [uniform(seed, first + k, "accept") for k in range(count)]
+    return [*accept, *[0.0] * (K - count), uniform(seed, first, "residual")]
+
+
+def _draft_probs(guesses: Sequence[Guess], K: int, target_RV: Tensor) -> Tensor:
+    given = [guess.probs_KV for guess in guesses if guess.probs_KV is not None]
+    if len(given) == len(guesses) and all(len(probs_KV) == K for probs_KV in given):
+        return torch.stack(given)
+    draft_SKV = target_RV.new_zeros(len(guesses), K, target_RV.shape[1])
+    for draft_KV, (tokens, probs_KV) in zip(draft_SKV, guesses, strict=True):
+        if probs_KV is None:
+            draft_KV[range(len(tokens)), tokens] = 1
+        else:
+            draft_KV[: len(tokens)] = probs_KV
+    return draft_SKV
+
+
+def _in_rows_of(target_RV: Tensor, counts: Sequence[int], K: int) -> Tensor:
+    """One matrix for each sequence, filled up with zeros."""
+    if min(counts) == K:
+        return target_RV.view(len(counts), K + 1, -1)
+    target_SQV = target_RV.new_zeros(len(counts), K + 1, target_RV.shape[1])
+    start = 0
+    for target_QV, count in zip(target_SQV, counts, strict=True):
+        target_QV[: count + 1] = target_RV[start : start + count + 1]
+        start += count + 1
+    return target_SQV
