@@ -25,10 +25,12 @@ LENGTHS = (1, 6, 7, 1000)
 ROWS = ((1, 0, 3), (2, 2, 0), (0, 5, 1))
 NVLINK = link("nvlink-4")
 
+pytestmark = pytest.mark.timeout(120)  # Python and torch are loaded anew for every rank
+
 
 @pytest.fixture(scope="module")
 def three() -> Launch:
-    return launch(rank_programs.collectives, 3, lengths=LENGTHS, timeout_s=60)
+    return launch(rank_programs.collectives, 3, lengths=LENGTHS, timeout_s=100)
 
 
 def is_running(pid: int) -> bool:
@@ -92,7 +94,7 @@ def test_of_an_uneven_all_reduce_a_rank_sends_the_pieces_that_it_passes_on(three
 
 
 def test_messages_arrive_where_they_are_sent_and_are_counted_exactly() -> None:
-    run = launch(rank_programs.exchanges, 3, rows=ROWS, timeout_s=60)
+    run = launch(rank_programs.exchanges, 3, rows=ROWS, timeout_s=100)
     for rank, (found, report) in enumerate(zip(run.values, run.reports, strict=True)):
         senders = [float(r) for r in range(3) for _ in range(ROWS[r][rank])]
         assert found["all-to-all"][:, 0].tolist() == senders
@@ -109,12 +111,12 @@ def test_messages_arrive_where_they_are_sent_and_are_counted_exactly() -> None:
 
 
 def test_ranks_of_a_mesh_meet_along_its_axes_in_a_run_that_is_repeated(tmp_path: Path) -> None:
-    again = launch(rank_programs.along_axes, Mesh(pp=2), folder=tmp_path, timeout_s=60)
+    again = launch(rank_programs.along_axes, Mesh(pp=2), folder=tmp_path, timeout_s=100)
     assert again.values == (
         {"tp": ((0,), 0), "pp": ((0, 1), 1)},
         {"tp": ((1,), 1), "pp": ((0, 1), 1)},
     )
-    run = launch(rank_programs.along_axes, Mesh(tp=2, pp=2), folder=tmp_path, timeout_s=60)
+    run = launch(rank_programs.along_axes, Mesh(tp=2, pp=2), folder=tmp_path, timeout_s=100)
     assert [value["tp"] for value in run.values] == [
         ((0, 1), 1), ((0, 1), 1), ((2, 3), 5), ((2, 3), 5),
     ]  # fmt: skip
@@ -128,7 +130,7 @@ def test_ranks_of_a_mesh_meet_along_its_axes_in_a_run_that_is_repeated(tmp_path:
 
 def test_a_killed_rank_is_named_within_seconds_and_nobody_is_left(tmp_path: Path) -> None:
     with pytest.raises(RankFailed, match=r"rank 1 was ended by SIGKILL") as caught:
-        launch(rank_programs.killed, 2, pids=str(tmp_path), timeout_s=60)
+        launch(rank_programs.killed, 2, pids=str(tmp_path), folder=tmp_path / "logs", timeout_s=100)
     assert "rank 1 begins" in str(caught.value)
     assert time.time() - float((tmp_path / "killed at").read_text()) < 10
     pids = [int((tmp_path / str(rank)).read_text()) for rank in range(2)]
@@ -138,41 +140,47 @@ def test_a_killed_rank_is_named_within_seconds_and_nobody_is_left(tmp_path: Path
 
 def test_ranks_end_with_whoever_started_them(tmp_path: Path) -> None:
     """Even if that is killed: nobody could end them then."""
-    code = f"import rank_programs as r, lab; lab.launch(r.hung, 2, pids={str(tmp_path)!r})"
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    told = {"pids": str(pids), "folder": str(tmp_path / "logs")}
+    code = f"import rank_programs as r, lab; lab.launch(r.hung, 2, **{told})"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen([sys.executable, "-c", code], env=environment) as parent:
-        wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
+        wait_until(lambda: len(list(pids.iterdir())) == 2)
         parent.kill()
-    pids = [int(file.read_text()) for file in tmp_path.iterdir()]
-    wait_until(lambda: not any(map(is_running, pids)))
+    began = [int(file.read_text()) for file in pids.iterdir()]
+    wait_until(lambda: not any(map(is_running, began)))
 
 
 def test_an_error_on_a_rank_is_shown_with_its_own_words(tmp_path: Path) -> None:
     with pytest.raises(RankFailed, match=r"(?s)rank 1 ended with status 1 .*got 0"):
-        launch(rank_programs.wrong, 2, folder=tmp_path, timeout_s=60)
+        launch(rank_programs.wrong, 2, folder=tmp_path, timeout_s=100)
     assert "seats must be at least 1" in (tmp_path / "rank-1.log").read_text()
 
 
 def test_a_run_that_hangs_ends_and_says_where_each_rank_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pids = tmp_path / "pids"
+    pids.mkdir()
+
     def read() -> float:
         """An hour passes as soon as both ranks hang."""
-        began = [file.stat().st_mtime for file in tmp_path.iterdir()]
+        began = [file.stat().st_mtime for file in pids.iterdir()]
         hang = len(began) == 2 and time.time() - max(began) > 1
         return time.perf_counter() + (3600 if hang else 0)
 
     monkeypatch.setattr("lab.parallel.launch.WallClock", partial(WallClock, read))
-    with pytest.raises(TimeoutError, match=r"ranks 0, 1 of 2 were not done after 60 s") as caught:
-        launch(rank_programs.hung, 2, pids=str(tmp_path), timeout_s=60)
+    with pytest.raises(TimeoutError, match=r"ranks 0, 1 of 2 were not done after 100 s") as caught:
+        launch(rank_programs.hung, 2, pids=str(pids), folder=tmp_path / "logs", timeout_s=100)
     assert "in all_reduce" in str(caught.value)
     assert "in hung" in str(caught.value)
-    assert not any(is_running(int(file.read_text())) for file in tmp_path.iterdir())
+    assert not any(is_running(int(file.read_text())) for file in pids.iterdir())
 
 
-def test_a_rank_without_a_report_is_an_error() -> None:
+def test_a_rank_without_a_report_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RankFailed, match=r"rank 0 ended without a report"):
-        launch(rank_programs.quiet, 1, timeout_s=60)
+        launch(rank_programs.quiet, 1, folder=tmp_path, timeout_s=100)
 
 
 def test_a_file_is_run_as_torchrun_runs_it(tmp_path: Path) -> None:
@@ -186,7 +194,7 @@ def test_a_file_is_run_as_torchrun_runs_it(tmp_path: Path) -> None:
         "dist.destroy_process_group()\n",
         encoding="utf-8",
     )
-    run = launch(file, 2, timeout_s=60)
+    run = launch(file, 2, timeout_s=100)
     assert all("the sum is 1.0" in report.log for report in run.reports)
     assert run.values == (None, None)
 

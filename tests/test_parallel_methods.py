@@ -26,6 +26,8 @@ from lab.parallel.mesh import Mesh, share
 from lab.parallel.traffic import exchanges
 from lab.parallel.zero import Recipe, train
 
+pytestmark = pytest.mark.timeout(120)  # Python and torch are loaded anew for every rank
+
 HEADS, KV_HEADS, WIDTH = 8, 2, 32  # those of the shipped model
 LENGTHS = (1, 2, 6, 41)
 """With three ranks the first two leave some without a position."""
@@ -146,6 +148,16 @@ def test_statistics_merge_as_the_exact_ones_do() -> None:
     assert merged.maximum_TH[0, 0] == pytest.approx(exact.maximum)
     assert merged.denominator_TH[0, 0] == pytest.approx(exact.denominator)
     assert merged.output_THE[0, 0].tolist() == pytest.approx(exact.output)
+
+
+def test_keys_that_nobody_sees_change_nothing() -> None:
+    q_THE, kv_2LKE = sequence(6, torch.float64)
+    unseen = look(q_THE[:1], kv_2LKE[:, 4:], 0, 4)
+    no_keys = look(q_THE[:1], kv_2LKE[:, :0], 0, 0)
+    seen = look(q_THE[:1], kv_2LKE[:, :1], 0, 0)
+    for first, second, third in ((unseen, no_keys, seen), (seen, unseen, no_keys)):
+        merged = first.merge(second).merge(third)
+        assert all(torch.equal(*pair) for pair in zip(merged, seen, strict=True))
 
 
 def test_an_average_of_averages_would_be_found() -> None:

@@ -33,6 +33,8 @@ from lab.policy import Policy
 from lab.request import Request
 from lab.trace import Trace
 
+pytestmark = pytest.mark.timeout(120)  # Python and torch are loaded anew for every rank
+
 TIE = 1e-3
 """Logits closer than this are as good as tied: see `test_live_tiny.py`."""
 WITHIN = 1e-4
@@ -158,7 +160,6 @@ def check_answers(traces: Mapping[str, Trace | None], model: Model) -> None:
         assert {record.id: record.output for record in trace.requests} == wanted
 
 
-@pytest.mark.timeout(150)
 def test_on_two_ranks_the_shipped_model_gives_one_devices_answers(halves: Launch) -> None:
     traces, logits = halves.values[0]
     model = tiny()
@@ -194,14 +195,12 @@ def test_the_policies_did_what_they_are_for(halves: Launch) -> None:
     assert traces["static"].num_steps != traces["continuous"].num_steps
 
 
-@pytest.mark.timeout(150)
 def test_a_second_run_on_two_ranks_is_bit_equal(halves: Launch) -> None:
     again = sharded_logits("tiny", Mesh(tp=2), [r.prompt for r in asked(1024)])
     for one, other in zip(halves.values[0][1], again, strict=True):
         assert torch.equal(one, other)
 
 
-@pytest.mark.timeout(150)
 @pytest.mark.parametrize("way", ["thirds", "quarters"])
 def test_an_awkward_model_on_three_ranks_and_on_stages_gives_the_same_answers(
     way: str, odd: str, request: pytest.FixtureRequest
@@ -239,7 +238,6 @@ def test_a_rank_holds_the_bytes_of_its_part(
         assert [len(rank.kv_heads) for rank in parts.ranks] == [1, 2, 1]
 
 
-@pytest.mark.timeout(150)
 def test_a_run_sends_what_the_ledger_says() -> None:
     work = asked(1024)
     for mesh in (Mesh(tp=2), Mesh(pp=2)):
@@ -300,7 +298,6 @@ def test_kv_heads_that_serve_unequally_are_refused(odd: str, tmp_path: Path) -> 
 # Replicas
 
 
-@pytest.mark.timeout(150)
 def test_replicas_answer_as_one_device_and_keep_beginnings_together() -> None:
     encode = tiny().tokenizer.encode
     houses = [tuple(encode(f"The {name} had rained since Monday, and")) for name in ("sky", "sea")]
