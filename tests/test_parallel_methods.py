@@ -24,7 +24,7 @@ from lab.parallel.launch import Launch, launch
 from lab.parallel.layout import layout
 from lab.parallel.mesh import Mesh, share
 from lab.parallel.traffic import exchanges
-from lab.parallel.zero import Recipe, train
+from lab.parallel.zero import Recipe, _batch, _drawn, _layers, train
 
 pytestmark = pytest.mark.timeout(120)  # Python and torch are loaded anew for every rank
 
@@ -282,6 +282,21 @@ def test_losses_are_those_of_one_process(run: Launch, stage: int) -> None:
         if run.mesh.ranks == 2:  # one sum of two: nothing can be added in another order
             assert losses == wanted
         assert losses == pytest.approx(wanted, rel=1e-12)
+
+
+def test_losses_are_those_of_torchs_own_backward_pass_and_adam() -> None:
+    layers, batches = _layers(RECIPE), [_batch(RECIPE, step) for step in range(STEPS)]
+    numbers = [w_N.requires_grad_() for w_N in _drawn(RECIPE, torch.float64)]
+    adam, wanted = torch.optim.Adam(numbers, lr=RECIPE.rate), []
+    for ids_ST in batches:
+        x = ids_ST
+        for layer, w_N in zip(layers, numbers, strict=True):
+            x = layer(w_N, x, ids_ST)
+        adam.zero_grad()
+        x.backward()
+        adam.step()
+        wanted.append(float(x.detach()))
+    assert alone(1) == pytest.approx(wanted, rel=1e-12)
 
 
 def test_training_learns_and_a_smaller_step_would_be_noticed() -> None:
