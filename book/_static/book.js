@@ -5,6 +5,15 @@ window.addEventListener("load", () => {
   }
 });
 
+// What scrolls sideways can be reached by key (the theme sees to it), and says what it is.
+window.addEventListener("load", () => setTimeout(() => {
+  for (const box of document.querySelectorAll('article :is(pre, .output)[tabindex="0"]:not([role])')) {
+    const kind = box.closest(".cell_output") ? "Output" : "Source";
+    box.setAttribute("role", "region");
+    box.setAttribute("aria-label", box.querySelector("caption")?.textContent ?? kind);
+  }
+}));
+
 // On paper what is folded is open, and the ink is dark; afterwards everything is as it was.
 let folded = [];
 let theme;
