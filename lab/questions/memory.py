@@ -365,7 +365,7 @@ def lightest_first(chosen: dict[str, int], dice: random.Random) -> Question:
             tuple(WrongOrder(order, says) for order, says in wrong.items()),
         ),
         hints=(
-            "Layers · KV heads · width of a head is a token's cost, but for a factor that all share.",
+            "A token costs layers · KV heads · width of a head, and what all of them share.",
             "Multiply it by the tokens of each request.",
         ),
         worked=tuple(
