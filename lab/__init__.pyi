@@ -53,6 +53,11 @@ from lab.ledgers.units import in_unit as in_unit
 from lab.live import generate as generate
 from lab.live import live_engine as live_engine
 from lab.live import serve as serve
+from lab.parallel.agreement import agreement as agreement
+from lab.parallel.launch import launch as launch
+from lab.parallel.mesh import Mesh as Mesh
+from lab.parallel.replicas import serve_replicas as serve_replicas
+from lab.parallel.serving import serve_sharded as serve_sharded
 from lab.perfetto import save_perfetto as save_perfetto
 from lab.policy import Continuous as Continuous
 from lab.policy import Static as Static

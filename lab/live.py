@@ -66,8 +66,9 @@ class LiveEngine(Engine):
         threads: int,
         proposer: Proposer | None = None,
         link_bytes_per_s: float | None = None,
+        executes: Callable[..., LiveExecutor] = LiveExecutor,
     ) -> None:
-        executor = LiveExecutor(
+        executor = executes(
             model.decoder,
             scheduler.policy,
             clock,
@@ -251,6 +252,7 @@ def live_engine(
     clock: WallClock | None = None,
     threads: int | None = None,
     link_bytes_per_s: float | None = None,
+    executes: Callable[..., LiveExecutor] = LiveExecutor,
 ) -> LiveEngine:
     """A model, the scheduler and the wall clock put together; `policy` must have blocks.
 
@@ -263,7 +265,7 @@ def live_engine(
     On a CPU `threads` compute, unless told otherwise one for a model narrower than 1,024, whose
     steps are too short to be shared, and else as many as torch has. Blocks that are swapped move
     no faster than `link_bytes_per_s`: beside a CPU, where a swap is a copy in the same memory, that
-    is how a link behaves which is not there.
+    is how a link behaves which is not there. `executes` makes an executor of another kind.
 
         with lab.live_engine("tiny", lab.Continuous(seats=8, blocks=256)) as engine:
             for delivery in engine.generate(engine.request("It is a truth")):
@@ -287,7 +289,7 @@ def live_engine(
     scheduler = Scheduler(policy, repeats=False, identity=Identity(model=model.name))
     trace = Trace("s", settings, starts=[], ends=[], keep=keep)
     clock = clock or WallClock()
-    return LiveEngine(model, scheduler, trace, clock, threads, proposer, link_bytes_per_s)
+    return LiveEngine(model, scheduler, trace, clock, threads, proposer, link_bytes_per_s, executes)
 
 
 def _proposer(draft: Draft, model: Model, policy: Policy) -> Proposer:
@@ -307,6 +309,14 @@ def _proposer(draft: Draft, model: Model, policy: Policy) -> Proposer:
             f"{len(one)} of {model.name!r} and the {len(other)} of {draft.name!r}"
         )
     return DraftModel(draft, policy.blocks, policy.block_tokens, model.config.vocab)
+
+
+def with_blocks(policy: Policy, requests: Iterable[Request]) -> Policy:
+    """A policy with blocks: its own, or as many as its longest `seats` requests need together."""
+    if policy.blocks is not None:
+        return policy
+    longest = sorted(-(-request.max_computed // policy.block_tokens) for request in requests)
+    return replace(policy, blocks=max(1, sum(longest[-policy.seats :])))
 
 
 def serve(
@@ -329,10 +339,7 @@ def serve(
         lab.serve(work, lab.Continuous(draft_tokens=4), model="tiny", draft="tiny-draft")
     """
     requests = list(workload)
-    if policy.blocks is None:
-        size = policy.block_tokens
-        longest = sorted(-(-request.max_computed // size) for request in requests)
-        policy = replace(policy, blocks=max(1, sum(longest[-policy.seats :])))
+    policy = with_blocks(policy, requests)
     engine = live_engine(
         model,
         policy,

@@ -89,6 +89,25 @@ ALLOWED = {
         *("addresses", "request", "workload", "trace", "policy", "run", "executors", "ledgers"),
     },
     "calibration": {"request", "trace", "policy", "executors", "model", "clock", "live"},
+    # several processes
+    "parallel/launch": {"ledgers", "clock", "parallel"},
+    "parallel/collectives": {"ledgers", "parallel"},
+    "parallel/world": {"parallel"},
+    "parallel/worker": {"parallel"},
+    "parallel/context": {"parallel"},
+    "parallel/expert": {"parallel"},
+    "parallel/zero": {"parallel"},
+    "parallel/tensor": {"model", "parallel"},
+    "parallel/pipeline": {"model", "parallel"},
+    "parallel/serving": {
+        *("request", "plan", "trace", "policy", "clock", "ledgers", "model", "executors", "live"),
+        "parallel",
+    },
+    "parallel/agreement": {"request", "trace", "ledgers", "model"},
+    "parallel/router": {"request", "prefix"},
+    "parallel/replicas": {
+        *("request", "trace", "policy", "ledgers", "model", "live", "parallel"),
+    },
     # what a reader may change: a run and its picture, from a few numbers
     "what_ifs": {
         *("request", "workload", "trace", "policy", "run", "executors", "ledgers", "figures"),
@@ -119,6 +138,15 @@ PACKAGES = {  # what a row needs beyond the standard library
     "speculation/verify": {"torch", "kernels"},
     "executors/live": {"torch"},
     "live": {"torch"},
+    "parallel/collectives": {"torch"},
+    "parallel/world": {"torch"},
+    "parallel/agreement": {"torch"},
+    "parallel/context": {"torch"},
+    "parallel/expert": {"torch"},
+    "parallel/zero": {"torch"},
+    "parallel/tensor": {"torch"},
+    "parallel/pipeline": {"torch"},
+    "parallel/serving": {"torch"},
     "widgets": {"anywidget", "traitlets"},
 }
 

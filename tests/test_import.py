@@ -34,6 +34,7 @@ NEW = "new = sorted(set(sys.modules) - before); import json; print(json.dumps(ne
 EVERY_NAME = """import lab
 BEYOND = "lab.widgets", "lab.live", "lab.calibration", "lab.figures.charts"
 BEYOND += ("lab.speculation.proposer",)
+BEYOND += ("lab.parallel.serving", "lab.parallel.replicas", "lab.parallel.agreement")
 for name, where in lab._WHERE.items():
     if not where.startswith(BEYOND): getattr(lab, name)
 """

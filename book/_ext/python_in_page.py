@@ -34,6 +34,9 @@ FETCHED = [name for name in NEEDED if not name.endswith(".mjs")]
 BEYOND_PYTHON = {
     *("attention/live.py", "calibration.py", "deliveries.py", "executors/answer.py"),
     *("executors/live.py", "figures/charts.py", "figures/vega.py", "live.py", "model"),
+    *(f"parallel/{name}.py" for name in ("agreement", "collectives", "context", "expert")),
+    *(f"parallel/{name}.py" for name in ("pipeline", "replicas", "serving", "tensor")),
+    *(f"parallel/{name}.py" for name in ("worker", "world", "zero")),
     *("speculation/proposer.py", "speculation/verify.py", "widgets"),
 }
 """What of `lab` needs packages which the page has not."""

@@ -193,6 +193,10 @@ class LiveExecutor:
             if chunk.drafts:
                 ids += guesses[chunk.request_id].tokens
             spans.append(Span(chunk.num_tokens, chunk.stop, answer.table, _asked(chunk)))
+        return self._forward(ids, spans)
+
+    def _forward(self, ids: Sequence[int], spans: Sequence[Span]) -> Tensor:
+        """The rows of logits that the spans ask for, in order; `ids` are the tokens of all."""
         batch = FlatBatch.of(spans, self.kv)
         return self.decoder.forward(self.kv.index(ids), batch, self.kv)
 

@@ -38,8 +38,11 @@ def conditions(trace: Trace) -> str:
     told = [
         words(settings[name]) for name, words in names.items() if settings.get(name) is not None
     ]
-    if settings.get("maker") == "live" and "model" in settings:
+    if settings.get("maker") in ("live", "distributed") and "model" in settings:
         told.append(f"model {settings['model']!r} in {settings['dtype']} on {settings['device']}")
+    axes = [f"{axis} {settings[axis]}" for axis in ("tp", "pp") if settings.get(axis, 1) > 1]
+    if axes:
+        told.append(f"cut along {' and '.join(axes)}")
     return ", ".join([counted(len(trace), "request"), *told])
 
 

@@ -11,7 +11,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from lab.model.config import ModelConfig
-from lab.model.weights import Weights
+from lab.model.weights import Shard, Weights
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 NOT_NEEDED = ("rotary_emb.inv_freq",)  # older checkpoints keep what follows from config.json
@@ -22,9 +22,10 @@ def read_weights(
     config: ModelConfig,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
+    shard: Shard | None = None,
 ) -> Weights:
     """The weights in `folder`. Files are mapped into memory; each tensor is converted to `dtype`
-    on its way to its place.
+    on its way to its place. Of a `shard`, whose config is given, nothing else is read.
 
     ValueError for a missing file, a missing tensor, a shape that is not the one config.json
     speaks of, and a tensor that the model would not use: each by its name.
@@ -32,21 +33,24 @@ def read_weights(
     with ExitStack() as opened:
         where = {}
         for file in _files(folder):
-            shard = opened.enter_context(safe_open(file, framework="pt", device="cpu"))
-            where.update(dict.fromkeys(shard.keys(), shard))
+            held = opened.enter_context(safe_open(file, framework="pt", device="cpu"))
+            where.update(dict.fromkeys(held.keys(), held))
         used = set()
 
         def read(name: str, shape: tuple[int, ...], place: Tensor) -> None:
             if name not in where:
                 raise ValueError(f"{folder} has no tensor {name!r}")
-            found = tuple(where[name].get_slice(name).get_shape())
-            if found != shape:
-                raise ValueError(f"{name} must have the shape {shape}, got {found}")
-            place.copy_(where[name].get_tensor(name))
+            tensor = where[name].get_slice(name)
+            found = tuple(tensor.get_shape())
+            whole, part = shard.cut(name, shape) if shard else (shape, None)
+            if found != whole:
+                raise ValueError(f"{name} must have the shape {whole}, got {found}")
+            place.copy_(tensor[part] if part else where[name].get_tensor(name))
             used.add(name)
 
-        weights = Weights.read(config, read, dtype, device)
-        _refuse_what_was_not_used(folder, where.keys() - used, config)
+        weights = Weights.read(config, read, dtype, device, shard)
+        if shard is None:
+            _refuse_what_was_not_used(folder, where.keys() - used, config)
     return weights
 
 

@@ -15,7 +15,8 @@ from lab.model.kv_tensors import KVTensors
 from lab.model.weights import LayerWeights, Weights
 
 # T token of the step, R row whose logits are asked for, D width of the model, F width of the MLP,
-# H query head, K KV head, E element of a head, P pair of elements, N block, B slot, V vocabulary
+# H query head, K KV head, E element of a head, P pair of elements, N block, B slot, V vocabulary,
+# I input of a matrix
 
 
 class Decoder:
@@ -36,17 +37,32 @@ class Decoder:
     def forward(self, ids_T: Tensor, batch: FlatBatch, kv: KVTensors) -> Tensor:
         """Compute the tokens `ids_T` of `batch`, write their K and V, and return logits_RV: a row
         for each token that a span asks for, in order."""
+        x_RD = self._through_layers(self._embed(ids_T), batch, kv, narrows=True)
+        return self._head(self._norm(x_RD, self.weights.norm_D))
+
+    def _through_layers(
+        self, x_TD: Tensor, batch: FlatBatch, kv: KVTensors, *, narrows: bool
+    ) -> Tensor:
+        """All layers that are here. Where the last one `narrows`, it goes on with the rows alone
+        whose logits are asked for."""
         turn_TP = self._turn(batch.positions_T)
-        x_TD = F.embedding(ids_T, self.weights.embed_VD)
-        *layers, last = zip(self.weights.layers, kv.layers, strict=True)
-        for weights, cache_NB2KE in layers:
+        last, reads = self.weights.layers[-1], batch.reads
+        for weights, cache_NB2KE in zip(self.weights.layers, kv.layers, strict=True):
             q_THE = self._queries(x_TD, turn_TP, weights, batch.slots_T, cache_NB2KE)
-            x_TD = self._finish(x_TD, q_THE, weights, batch.reads, cache_NB2KE)
-        weights, cache_NB2KE = last
-        q_THE = self._queries(x_TD, turn_TP, weights, batch.slots_T, cache_NB2KE)
-        x_RD, q_RHE = x_TD[batch.asked_R], q_THE[batch.asked_R]
-        x_RD = self._finish(x_RD, q_RHE, weights, batch.asked_reads, cache_NB2KE)
-        return F.linear(self._norm(x_RD, self.weights.norm_D), self.weights.head_VD)
+            if narrows and weights is last:
+                x_TD, q_THE, reads = x_TD[batch.asked_R], q_THE[batch.asked_R], batch.asked_reads
+            x_TD = self._finish(x_TD, q_THE, weights, reads, cache_NB2KE)
+        return x_TD
+
+    def _embed(self, ids_T: Tensor) -> Tensor:
+        return F.embedding(ids_T, self.weights.embed_VD)
+
+    def _head(self, x_RD: Tensor) -> Tensor:
+        return F.linear(x_RD, self.weights.head_VD)
+
+    def _add(self, x_TD: Tensor, y_TI: Tensor, matrix_DI: Tensor) -> Tensor:
+        """x + y matrix^T, in the place of x."""
+        return x_TD.addmm_(y_TI, matrix_DI.T)
 
     def _queries(
         self,
@@ -81,12 +97,12 @@ class Decoder:
         for rows, context in reads:
             attention = paged_attention if context.is_decode else flash_attention
             attention(q_THE[rows], cache_NB2KE, context, out=a_THE[rows])
-        x_TD = x_TD.addmm_(a_THE.flatten(1), weights.output.T)
+        x_TD = self._add(x_TD, a_THE.flatten(1), weights.output)
         if weights.output_bias is not None:
             x_TD += weights.output_bias
         h_TD = self._norm(x_TD, weights.mlp_norm_D)
         gate_TF, up_TF = F.linear(h_TD, weights.gate_up).chunk(2, dim=-1)
-        return x_TD.addmm_(F.silu(gate_TF, inplace=True).mul_(up_TF), weights.down.T)
+        return self._add(x_TD, F.silu(gate_TF, inplace=True).mul_(up_TF), weights.down)
 
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
         return rms_norm(x, weight, self.config.norm_eps)

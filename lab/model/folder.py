@@ -32,6 +32,16 @@ def loaded(model: Model | str) -> Model:
     return load(model) if isinstance(model, str) else model
 
 
+def where(folder: str | PathLike[str]) -> Path:
+    """The folder itself, or that of the shipped model of this name. ValueError for neither."""
+    path = Path(folder)
+    if str(folder) in SHIPPED:
+        path = Path(__file__).parent / "tiny" / SHIPPED[str(folder)]
+    if not path.is_dir():
+        raise ValueError(f"{folder} is neither a folder nor one of {', '.join(SHIPPED)}")
+    return path
+
+
 def load(
     folder: str | PathLike[str],
     dtype: torch.dtype = torch.float32,
@@ -43,11 +53,7 @@ def load(
     `dtype` is the format it computes in, whatever the files hold. ValueError, by name, for what is
     missing or not supported, and for a vocabulary that is larger than the model's.
     """
-    path = Path(folder)
-    if str(folder) in SHIPPED:
-        path = Path(__file__).parent / "tiny" / SHIPPED[str(folder)]
-    if not path.is_dir():
-        raise ValueError(f"{folder} is neither a folder nor one of {', '.join(SHIPPED)}")
+    path = where(folder)
     config, tokenizer = ModelConfig.read(path), Tokenizer.read(path)
     if tokenizer.size > config.vocab:
         raise ValueError(

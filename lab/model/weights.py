@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypeAlias
 
 import torch
@@ -21,6 +21,26 @@ from lab.model.config import ModelConfig
 
 Read: TypeAlias = Callable[[str, tuple[int, ...], Tensor], None]
 """Puts the tensor of that name and shape into the given place."""
+
+
+Cut: TypeAlias = Callable[[str, tuple[int, ...]], tuple[tuple[int, ...], tuple[slice, ...]]]
+"""For the name and shape of a part: the shape of the whole tensor, and where it lies in that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """The part of a model that one of several ranks holds.
+
+    Of `config` the heads, KV heads, the width of the MLP and the layers are its own, all else is
+    the model's. `embed` and `head` are its rows of the two tables of the vocabulary: none where it
+    holds no such table.
+    """
+
+    config: ModelConfig
+    layers: range
+    embed: range
+    head: range
+    cut: Cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +75,31 @@ class Weights:
         read: Read,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
+        shard: Shard | None = None,
     ) -> Weights:
-        """Fill every weight with `read`, by the names of Hugging Face checkpoints. Memory is
-        taken once, in the form that is multiplied with."""
+        """Fill every weight, or those of a `shard`, with `read`, by the names of Hugging Face
+        checkpoints. Memory is taken once, in the form that is multiplied with."""
         fill = _Filler(config, read, dtype, device)
-        embed_VD = fill("model.embed_tokens", config.vocab, config.hidden)
+        layers, rows = range(config.layers), range(config.vocab)
+        embed, head = rows, rows
+        if shard is not None:
+            layers, embed, head = shard.layers, shard.embed, shard.head
+        embed_VD = fill("model.embed_tokens", len(embed), config.hidden)
+        is_shared = config.tied_embeddings and embed == head
+        table = "model.embed_tokens" if config.tied_embeddings else "lm_head"
         return cls(
             embed_VD=embed_VD,
-            layers=tuple(fill.layer(f"model.layers.{n}") for n in range(config.layers)),
-            norm_D=fill("model.norm", config.hidden),
-            head_VD=embed_VD
-            if config.tied_embeddings
-            else fill("lm_head", config.vocab, config.hidden),
+            layers=tuple(fill.layer(f"model.layers.{n}") for n in layers),
+            norm_D=fill("model.norm", config.hidden if head else 0),
+            head_VD=embed_VD if is_shared else fill(table, len(head), config.hidden),
         )
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all weights; a table that is two things is counted once."""
+        parts = [getattr(layer, one.name) for layer in self.layers for one in fields(layer)]
+        tables = {id(table): table for table in (self.embed_VD, self.head_VD)}.values()
+        return sum(part.nbytes for part in (*parts, *tables, self.norm_D) if part is not None)
 
     @classmethod
     def random(
@@ -95,7 +127,8 @@ class _Filler:
 
     def __call__(self, name: str, *shape: int, suffix: str = "weight") -> Tensor:
         place = torch.empty(shape, dtype=self.dtype, device=self.device)
-        self.read(f"{name}.{suffix}", shape, place)
+        if place.numel():
+            self.read(f"{name}.{suffix}", shape, place)
         return place
 
     def layer(self, name: str) -> LayerWeights:
