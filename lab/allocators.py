@@ -30,7 +30,7 @@ CITED: Mapping[str, Fraction] = {
     "maximum": Fraction("0.204"),  # Kwon et al., SOSP 2023, figure 2: Orca (Max), token states
     "power of two": Fraction("0.268"),  # Kwon et al., SOSP 2023, figure 2: Orca (Pow2)
     "oracle": Fraction("0.382"),  # Kwon et al., SOSP 2023, figure 2: Orca (Oracle)
-    "pages": Fraction("0.963"),  # Kwon et al., SOSP 2023, figure 2: vLLM
+    "paging": Fraction("0.963"),  # Kwon et al., SOSP 2023, figure 2: vLLM
 }
 """Share of KV memory that holds tokens, as the paper on PagedAttention reports it."""
 

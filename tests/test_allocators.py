@@ -219,7 +219,7 @@ def utilisations(fit):
         "maximum": Contiguous("longest", 2048, fit),
         "power of two": Contiguous("power of two", fit=fit),
         "oracle": Contiguous("exact", fit=fit),
-        "pages": Pages(16),
+        "paging": Pages(16),
     }
     return {
         name: fill(CHATS, rule, 15_728, step=Fraction(1, 40)).pressed.utilisation

@@ -69,8 +69,8 @@ def test_the_account_is_a_table() -> None:
     account = block_sizes(work([(100, 1)]), [16])
     assert account[16].sharing == Fraction(99 // 16 * 16, 100)
     (row,) = account.table()
-    assert (row["tokens a block"], row["table entries"], row["wasted slots"]) == (16, 7, 12)
-    assert row["shared of common"] == "96 of 100"
+    assert (row["block of"], row["entries"], row["wasted slots"]) == ("16 tokens", 7, 12)
+    assert row["shared"] == "96 of 100"
     with pytest.raises(KeyError, match="no block size 8"):
         account[8]
 

@@ -211,7 +211,7 @@ def test_a_group_that_crosses_a_head_is_refused() -> None:
 
 def test_the_account_shows_every_term_and_their_sum() -> None:
     table = kv_cache("gemma-3-1b", 32_768).table()
-    assert table.columns[1:6] == ("layers", "sequences", "tokens", "of a token", "bytes each")
+    assert table.columns[1:6] == ("layers", "requests", "tokens", "of a token", "bytes each")
     assert table.rows == (
         ("K and V", 4, 1, "32,768", "2 × 1 × 256", 2, "134,217,728", 0.125),
         ("K and V, window 512", 22, 1, "512", "2 × 1 × 256", 2, "11,534,336", 11 / 1024),

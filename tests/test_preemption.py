@@ -22,7 +22,7 @@ def test_a_swap_crosses_the_link_twice():
     found = coming_back(400, 10**6, recompute_s=Fraction(20, 1000), link_bytes_per_s=100 * 10**6)
     assert found.swap_s == found.recompute_s == Fraction(1, 50)
     assert found.cheaper == "both"
-    assert found.break_even_bytes_per_s == 10**8
+    assert found.break_even_bytes_per_s == found.break_even_high_bytes_per_s == 10**8
 
 
 def test_whole_blocks_move():
@@ -30,11 +30,18 @@ def test_whole_blocks_move():
     assert account(16, block_tokens=16).moved_bytes == 2 * MiB
 
 
-def test_the_first_positions_come_almost_free_and_long_ones_do_not():
-    """While the weights are what a step waits for, positions beside them cost nothing; where they
-    are computed at the peak rate, each takes the FLOPs of all layers."""
-    assert account(256).cheaper == "recompute"
-    assert account(256).recompute_s < 1e-6
+def test_the_first_positions_come_almost_free_only_where_all_overlaps():
+    """While the weights are what a step waits for, positions beside them cost nothing if they are
+    computed meanwhile; where they are computed at the peak rate, each takes the FLOPs of all
+    layers, as it does from the first on where nothing overlaps."""
+    few = account(256)
+    assert few.recompute_s < 1e-6
+    flops = 2 * 32 * LLAMA.layer_matrix_parameters * 256 / H100.peak_flops_per_s()
+    assert flops < few.recompute_high_s < 1.1 * flops
+    assert few.recompute_s < few.swap_s < few.recompute_high_s
+    assert few.cheaper == "depends"
+    assert account(256, 10 * few.break_even_bytes_per_s).cheaper == "swap"
+    assert account(256, few.break_even_high_bytes_per_s / 2).cheaper == "recompute"
     assert account(1024).cheaper == "swap"
     by_hand = 2 * 32 * LLAMA.layer_matrix_parameters * 4096 / H100.peak_flops_per_s()
     assert 0 < account(4096).recompute_s - by_hand + 4.8e-3 < 0.1 * by_hand
@@ -43,10 +50,23 @@ def test_the_first_positions_come_almost_free_and_long_ones_do_not():
 def test_a_batch_beside_it_changes_the_price_and_a_slow_link_the_answer():
     assert account(512, decodes=31, context_tokens=31_000).recompute_s != account(512).recompute_s
     assert account(4096, 10 * GB).cheaper == "recompute"
-    assert account(4096, account(4096).break_even_bytes_per_s).cheaper == "both"
+    even = account(4096, account(4096).break_even_bytes_per_s)
+    assert even.swap_s == even.recompute_s
+    assert even.cheaper == "depends"
 
 
-@pytest.mark.parametrize("bad", [{"tokens": 0}, {"recompute_s": 0}, {"link_bytes_per_s": -1}])
+def test_a_price_is_told_from_low_to_high_and_next_to_nothing_as_such():
+    (few,), (many,) = account(256).table(), account(4096).table()
+    assert (few["recompute ms"], few["break-even GB/s"]) == ("about 0 to 3.629", "18.49 or more")
+    assert (many["positions"], many["recompute ms"]) == ("4,096", "57.6 to 62.24")
+    given = {"recompute_s": Fraction(1, 50), "link_bytes_per_s": 100 * 10**6}
+    (measured,) = coming_back(400, 10**6, **given).table()
+    assert (measured["recompute ms"], measured["break-even GB/s"]) == ("20", "0.1")
+
+
+@pytest.mark.parametrize(
+    "bad", [{"tokens": 0}, {"recompute_s": 0}, {"recompute_high_s": 0}, {"link_bytes_per_s": -1}]
+)
 def test_what_is_not_above_0_is_refused(bad):
     given = {"tokens": 1, "moved_bytes": 1, "recompute_s": 1, "link_bytes_per_s": 1, **bad}
     (name,) = bad
@@ -83,7 +103,9 @@ def test_the_cross_over_is_met_in_simulation():
     even = float(account(computed).break_even_bytes_per_s)
     for link, better in ((0.9 * even, "recompute"), (1.1 * even, "swap")):
         ways = {way: run(way, 1024, link).last for way in ("swap", "recompute")}
-        assert min(ways, key=ways.__getitem__) == better == account(computed, link).cheaper
+        assert min(ways, key=ways.__getitem__) == better
+        found = account(computed, link)
+        assert ("swap" if found.swap_s < found.recompute_s else "recompute") == better
 
 
 def live(preemption: str, link: float | None = None) -> Trace:

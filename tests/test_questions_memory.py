@@ -34,9 +34,9 @@ def test_bytes_of_a_table(asked):
     )
 
 
-def chats(text):
+def requests(text):
     """count, tokens and KV heads of each option."""
-    found = re.findall(r"(\d+) chats? of ([\d,]+) tokens, (\d+) KV heads", text)
+    found = re.findall(r"(\d+) requests? of ([\d,]+) tokens, (\d+) KV heads", text)
     return [(int(n), int(tokens.replace(",", "")), int(heads)) for n, tokens, heads in found]
 
 
@@ -46,7 +46,7 @@ def test_the_heaviest_of_three_or_a_tie(asked):
     weight = {
         option.text: n * tokens * heads
         for option in choice.options[:3]
-        for n, tokens, heads in chats(option.text)
+        for n, tokens, heads in requests(option.text)
     }
     heavy = {text for text, product in weight.items() if product == max(weight.values())}
     tie = "none of them: all weigh the same"
@@ -87,7 +87,7 @@ def test_what_one_token_leaves(asked):
 @variants_of("kv-calculator")
 def test_a_calculator_that_ignores_grouped_heads_is_off_by_heads_over_kv_heads(asked):
     text = asked.question.text
-    tokens, said = numbers(r"chat of ([\d,]+) tokens .* takes ([\d,]+) bytes", text)
+    tokens, said = numbers(r"request of ([\d,]+) tokens .* takes ([\d,]+) bytes", text)
     layers, hidden, heads, kv, width = numbers(
         r"says: (\d+) layers, hidden size ([\d,]+), (\d+) query heads, (\d+) KV heads?, (\d+)", text
     )
@@ -100,6 +100,7 @@ def test_a_calculator_that_ignores_grouped_heads_is_off_by_heads_over_kv_heads(a
         {
             "believing it": 1,
             "dividing by the KV heads": kv,
+            "turning it over": truth / said,
             "taking the 2 for a mistake as well": 2 * said / truth,
             "taking the 2 for the mistake": 2,
             "dividing by the query heads": heads,
@@ -117,24 +118,24 @@ def test_the_models_of_the_calculator_have_grouped_heads_as_wide_as_the_hidden_s
 
 
 @variants_of("kv-sequences-fit")
-def test_chats_that_have_room(asked):
+def test_requests_that_have_room(asked):
     memory, reserve, weights, kib, tokens = numbers(
         r"has (\d+) GiB of memory\. (\d+) GiB are reserved .* take (\d+) GiB\. A token leaves (\d+)"
-        r" KiB in the cache, and each chat holds ([\d,]+)",
+        r" KiB in the cache, and each request holds ([\d,]+)",
         asked.question.text,
     )
-    chat = kib * tokens * 1024
+    request = kib * tokens * 1024
     fit = 0
-    while (fit + 1) * chat <= (memory - reserve - weights) * 2**30:
+    while (fit + 1) * request <= (memory - reserve - weights) * 2**30:
         fit += 1
     answer = asked.question.answer
     assert answer.value == fit
     assert knows(
         answer,
         {
-            "forgetting the weights": (memory - reserve) * 2**30 // chat,
-            "forgetting the reserve": (memory - weights) * 2**30 // chat,
-            "dividing the whole memory": memory * 2**30 // chat,
+            "forgetting the weights": (memory - reserve) * 2**30 // request,
+            "forgetting the reserve": (memory - weights) * 2**30 // request,
+            "dividing the whole memory": memory * 2**30 // request,
             "rounding up": fit + 1,
         },
     )
@@ -196,7 +197,7 @@ def test_the_first_line_that_does_not_follow_is_the_wrong_one(asked):
     text, line = asked.question.text, asked.question.answer
     layers, windowed, window, kv, tokens = numbers(
         r"has (\d+) layers; (\d+) of them look at the last ([\d,]+) tokens only\. All have (\d+) KV"
-        r" heads of 128 numbers, 2 bytes each\. The cache of a chat of ([\d,]+)",
+        r" heads of 128 numbers, 2 bytes each\. The cache of a request of ([\d,]+)",
         text,
     )
     (row,) = numbers(r"leaves ([\d,]+) bytes", line.lines[0])

@@ -26,7 +26,7 @@ def test_slots_by_kind_are_those_of_the_accounts(lengths, step):
     (scene,) = four_rules(*lengths, step)
     rows = zip(PROMPTS, lengths, strict=True)
     work = lab.Workload.given({who: (0, PROMPTS[who], n) for who, n in rows})
-    for name, rule in {**RULES, "pages": Pages(BLOCK)}.items():
+    for name, rule in {**RULES, "paging": Pages(BLOCK)}.items():
         account = fill(work, rule, SLOTS)
         if step > len(account.steps):
             assert counts(scene, name) == (0, 0, 0)
@@ -48,13 +48,13 @@ def test_no_slot_has_two_owners(lengths, step):
 
 def test_the_pages_of_a_request_need_not_be_neighbours() -> None:
     (scene,) = four_rules(6, 2, 4, 2)
-    assert [(m.label, m.start) for m in scene.marks if m.lane == "pages"] == [
+    assert [(m.label, m.start) for m in scene.marks if m.lane == "paging"] == [
         ("A 4", 0), ("A 1", 16), ("A later 3", 17), ("B 4", 4),
         ("C 4", 8), ("C 2", 12), ("C later 2", 14),
     ]  # fmt: skip
     assert scene.finding == (
-        "Step 2. Maximum: 9 slots used by A and B, C waits; power of two: 9 slots used by A and B, "
-        "C waits; oracle: 15 slots used by A, B and C; pages: 15 slots used by A, B and C."
+        "Engine step 2. Maximum: 9 slots used by A and B, C waits; power of two: 9 slots used by A "
+        "and B, C waits; oracle: 15 slots used by A, B and C; paging: 15 slots used by A, B and C."
     )
 
 

@@ -50,29 +50,30 @@ def test_bars_are_as_long_as_the_caches_are_heavy(tokens, heads, chats):
         assert scene.finding.startswith(" and ".join(first) + " weigh")
     edges = [frame.at for frame in scene.frames]
     assert edges == sorted({0, *(mark.stop for mark in scene.marks)})[:-1]
+    assert {mark.start for mark in scene.marks} == set(edges)
     assert scene.frames[-1].caption.count("has all of its") == 3
 
 
 def test_the_guess_is_a_tie_of_4_gib():
     (scene,) = three_caches()
     assert scene.finding == "A tie: 4 GiB each."
-    assert [mark.label for mark in scene.marks] == ["4 GiB", "4 GiB", *["1 GiB"] * 4]
+    assert [mark.label for mark in scene.marks] == ["1 GiB"] * 12
     assert entry("kv-worked-mha-4gib").expected["gib"].value == lengths(scene)["B"]
 
 
 def test_what_the_first_gigabytes_hold_is_told_token_by_token():
     (scene,) = three_caches(16_384, 16, 3)
     assert [(frame.label, frame.caption) for frame in scene.frames] == [
-        ("0", "up to 1 GiB: A has 8,192, B has 4,096, C has 8,192"),
+        ("0", "from here up to 1 GiB: A has 8,192, B has 4,096, C has 8,192"),
         (
             "1",
-            "up to 2 GiB: A has all of its 16,384 tokens, B has all of its 8,192 tokens, C has "
-            "16,384",
+            "from here up to 2 GiB: A has all of its 16,384 tokens, B has all of its 8,192 tokens, "
+            "C has 16,384",
         ),
         (
             "2",
-            "up to 3 GiB: A has all of its 16,384 tokens, B has all of its 8,192 tokens, C has "
-            "all of its 24,576 tokens",
+            "from here up to 3 GiB: A has all of its 16,384 tokens, B has all of its 8,192 tokens, "
+            "C has all of its 24,576 tokens",
         ),
     ]
     assert scene.finding == "C weighs most, 3 GiB; A 2 and B 2."
@@ -119,7 +120,7 @@ def test_a_card_shows_the_ledgers_room(model, tokens, sequences, kept_in, card):
 
 def test_a_card_in_words():
     (scene,) = on_a_card(0, 1, 1, 0, 1)
-    assert scene.finding == ("it fits, and 38.76 GB are left: at most 52 such sequences have room.")
+    assert scene.finding == ("it fits, and 38.76 GB are left: at most 52 such requests have room.")
     assert [mark.label for mark in scene.marks] == [
         "usable 72",
         "reserve 8",
@@ -127,4 +128,11 @@ def test_a_card_in_words():
         "cache 17.18",
     ]
     (short,) = on_a_card(0, 1, 1, 0, 0)
-    assert short.finding.startswith("11.64 GB too many: at most 5 such sequences")
+    assert short.finding.startswith("11.64 GB too many: at most 5 such requests")
+    (huge,) = on_a_card(1, 3, 0, 0, 0)
+    assert "the weights alone" in huge.finding
+    (none,) = on_a_card(0, 3, 0, 0, 0)
+    assert none.finding.endswith("no such requests have room.")
+    (one,) = on_a_card(0, 2, 0, 0, 0)
+    assert one.finding == "it fits, and 1.245 GB are left: at most 1 such request has room."
+    assert one.frames[1].caption == "a request of 4.295 GB follows them"

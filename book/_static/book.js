@@ -5,6 +5,15 @@ window.addEventListener("load", () => {
   }
 });
 
+// What scrolls sideways can be reached by key (the theme sees to it), and says what it is.
+window.addEventListener("load", () => setTimeout(() => {
+  for (const box of document.querySelectorAll('article :is(pre, .output)[tabindex="0"]:not([role])')) {
+    const caption = box.querySelector("caption")?.textContent;
+    box.setAttribute("role", caption ? "region" : "group"); // so many sources are no landmarks
+    box.setAttribute("aria-label", caption ?? (box.closest(".cell_output") ? "Output" : "Source"));
+  }
+}));
+
 // On paper what is folded is open, and the ink is dark; afterwards everything is as it was.
 let folded = [];
 let theme;

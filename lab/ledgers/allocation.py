@@ -103,24 +103,16 @@ class Allocation(Shown):
         return found
 
     def table(self) -> Table:
-        """The account as one row: mean shares of the slots, and what it meant for the requests."""
-        columns = (
-            *("slots", *KINDS, "running", "most", "steps"),
-            *("tokens moved", "preempted"),
+        """The account as one row: mean shares of the slots in %, how many requests ran at once on
+        average, and how often one had to leave."""
+        shares = (self.share(kind) for kind in KINDS)
+        percent = (None if share is None else round(float(100 * share), 1) for share in shares)
+        together = None if self.together is None else round(float(self.together), 1)
+        return Table(
+            (*KINDS, "running", "preempted"),
+            ((*percent, together, self.preemptions),),
+            "% of the slots, and requests that ran at once, on average over the steps",
         )
-        row = (
-            *(self.slots, *map(self.share, KINDS), self.together, self.most_together),
-            *(len(self.steps), self.moved, self.preemptions),
-        )
-        decimals = tuple(
-            float(value) if place in _MEANS and value is not None else value
-            for place, value in enumerate(row)
-        )
-        return Table(columns, (decimals,), "shares of the slots, on average over the steps")
-
-
-_MEANS = range(1, len(KINDS) + 2)
-"""The columns of the table that hold means."""
 
 
 def _mean(values: list[int], whole: int = 1) -> Time | None:

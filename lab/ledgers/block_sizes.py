@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from lab.ledgers.latency import exact_ratio
 from lab.ledgers.table import Shown, Table
+from lab.ledgers.words import counted
 from lab.request import Request, Time
 
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -58,15 +59,12 @@ class BlockSizes(Shown):
 
     def table(self) -> Table:
         """One row a block size."""
-        columns = (
-            *("tokens a block", "table entries", "longest table", "wasted slots", "waste"),
-            *("shared of common", "share"),
-        )
+        columns = ("block of", "entries", "longest table", "wasted slots", "wasted %", "shared")
         rows = tuple(
             (
-                *(row.block_tokens, row.entries, row.longest, row.wasted, float(row.waste)),
+                counted(row.block_tokens, "token"),
+                *(row.entries, row.longest, row.wasted, round(float(100 * row.waste), 1)),
                 f"{row.shared} of {row.common}",
-                None if row.sharing is None else float(row.sharing),
             )
             for row in self.rows
         )

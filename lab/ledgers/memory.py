@@ -80,7 +80,7 @@ class Cache(Shown):
 
     def table(self) -> Table:
         """One row a part, one column a factor; the last row is the sum."""
-        columns = ("part", "layers", "sequences", "tokens", "of a token", "bytes each")
+        columns = ("part", "layers", "requests", "tokens", "of a token", "bytes each")
         rows: list[tuple[object, ...]] = [
             (
                 part.what,
@@ -169,7 +169,7 @@ def activation_bytes(
     bytes_per_element: Number = 2,
     bytes_per_logit: Number = 4,
 ) -> Number:
-    """The most bytes that a step of `tokens` tokens holds at once outside of weights and cache.
+    """About the most bytes that a step of `tokens` tokens holds at once beside weights and cache.
 
         layers: tokens x (2 hidden + max(2 (heads + kv_heads) head_dim, 2 ffn)) x bytes
         logits: tokens x hidden x bytes + logits_rows x vocab x bytes_per_logit
@@ -180,8 +180,8 @@ def activation_bytes(
     live the stream and the logits of those rows that are sampled from.
 
     Llama-3-8B, 8,192 tokens in bf16: 8,192 x (8,192 + 28,672) x 2 = 603,979,776 bytes = 9/16 GiB.
-    An upper bound for kernels that write in place, a lower one where more is kept. ValueError for
-    a negative count.
+    Kernels that write in place need no more; one that keeps the product of the two wide vectors
+    beside them needs 3 ffn in place of 2: 838,860,800 bytes. ValueError for a negative count.
     """
     _at_least_0(tokens=tokens, logits_rows=logits_rows)
     attention = 2 * (model.heads + model.kv_heads) * model.head_dim
@@ -236,7 +236,7 @@ class Room(Shown):
             (term, f"{_whole(size):,}", float(size / GB), float(size / GiB))
             for term, size in terms.items()
         ]
-        each = f"a sequence takes {_whole(self.sequence):,} bytes"
+        each = f"a request takes {_whole(self.sequence):,} bytes"
         fit = f"{each}, so {grouped(self.sequences)} fit beside the weights"
         caption = f"{self.model} on {self.device}"
         return Table(("term", "bytes", "GB", "GiB"), tuple(rows), caption, (fit,))

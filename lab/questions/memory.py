@@ -74,8 +74,8 @@ def warm_up(rows: int, columns: int, width: int) -> Question:
 # The guess: three caches
 
 
-class Chats(NamedTuple):
-    """Chats of one length under one number of KV heads."""
+class Requests(NamedTuple):
+    """Requests of one length under one number of KV heads."""
 
     number: int
     tokens: int
@@ -93,28 +93,30 @@ class Chats(NamedTuple):
         return Fraction(size) / GiB
 
     def told(self) -> str:
-        return f"{counted(self.number, 'chat')} of {self.tokens:,} tokens, {self.kv_heads} KV heads"
+        return (
+            f"{counted(self.number, 'request')} of {self.tokens:,} tokens, {self.kv_heads} KV heads"
+        )
 
 
-GUESS = (Chats(1, 32_768, 8), Chats(1, 8192, 32), Chats(4, 8192, 8))
+GUESS = (Requests(1, 32_768, 8), Requests(1, 8192, 32), Requests(4, 8192, 8))
 
 
-def heaviest(chats: tuple[Chats, ...], dice: random.Random) -> Question:
+def heaviest(requests: tuple[Requests, ...], dice: random.Random) -> Question:
     """Guess which of three caches is the heaviest, or that none is."""
-    sizes = [one.gib() for one in chats]
+    sizes = [one.gib() for one in requests]
     most = max(sizes)
     tie = sizes.count(most) == len(sizes)
     rows = [
         f"{c.told()}: 2 · 32 · {c.number} · {c.tokens:,} · {c.kv_heads} · 128 · 2 bytes = "
         f"{in_words(size)} GiB."
-        for c, size in zip(chats, sizes, strict=True)
+        for c, size in zip(requests, sizes, strict=True)
     ]
     options = [
         Option(c.told(), not tie and size == most, row)
-        for c, size, row in zip(chats, sizes, rows, strict=True)
+        for c, size, row in zip(requests, sizes, rows, strict=True)
     ]
     dice.shuffle(options)
-    products = listed(f"{c.number} · {c.tokens:,} · {c.kv_heads}" for c in chats)
+    products = listed(f"{c.number} · {c.tokens:,} · {c.kv_heads}" for c in requests)
     options.append(Option("none of them: all weigh the same", tie, f"It is {products}."))
     return Question(
         text="The *KV cache* holds a key and a value of every token, in every layer, for every KV "
@@ -123,12 +125,12 @@ def heaviest(chats: tuple[Chats, ...], dice: random.Random) -> Question:
         "Whose cache is the heaviest?",
         answer=Prediction(
             Choice(tuple(options)),
-            "Chats, tokens and KV heads are three factors of one product, and the rest is the "
+            "Requests, tokens and KV heads are three factors of one product, and the rest is the "
             f"same: {products}.",
         ),
         hints=(
             "What is kept of one token in one layer?",
-            "Multiply chats, tokens and KV heads of each; the other factors are equal.",
+            "Multiply requests, tokens and KV heads of each; the other factors are equal.",
         ),
         worked=tuple(rows),
     )
@@ -213,7 +215,13 @@ def calculator(model: ModelSize, tokens: int) -> Question:
         WrongNumber(
             model.kv_heads,
             "dividing by the KV heads",
-            f"So many KV heads remain; the calculator has counted {model.heads} of them.",
+            f"{model.kv_heads} is the number of KV heads. The factor is "
+            f"{model.heads} / {model.kv_heads}.",
+        ),
+        WrongNumber(
+            1 / factor,
+            "turning it over",
+            "That is the other way round: the right answer over the calculator's.",
         ),
         WrongNumber(
             2 * factor,
@@ -232,7 +240,7 @@ def calculator(model: ModelSize, tokens: int) -> Question:
         ),
     ]
     return Question(
-        text=f"A calculator on the web says that a chat of {tokens:,} tokens with {model.name} "
+        text=f"A calculator on the web says that a request of {tokens:,} tokens with {model.name} "
         f"takes {said:,} bytes of cache, and shows its formula: 2 · layers · tokens · hidden size "
         f"· 2 bytes. The model's configuration says: {model.layers} layers, hidden size "
         f"{model.hidden:,}, {model.heads} query heads, {counted(model.kv_heads, 'KV head')}, "
@@ -260,7 +268,7 @@ GROUPED = ("llama-3-8b", "llama-3-70b", "llama-3.1-405b", "llama-3.2-1b", "qwen3
 
 
 class Card(NamedTuple):
-    """A device in whole GiB, and chats of one length."""
+    """A device in whole GiB, and requests of one length."""
 
     memory: int
     reserve: int
@@ -268,45 +276,47 @@ class Card(NamedTuple):
     kib: int
     tokens: int
 
-    def chat(self) -> Fraction:
-        """GiB of one chat."""
+    def request(self) -> Fraction:
+        """GiB of one request."""
         return Fraction(self.kib * self.tokens, MiB)
 
 
 def sequences_fit(card: Card) -> Question:
-    """How many chats have room beside the weights."""
+    """How many requests have room beside the weights."""
     memory, reserve, weights, kib, tokens = card
-    chat, free = card.chat(), memory - reserve - weights
-    fit = int(free / chat)
+    request, free = card.request(), memory - reserve - weights
+    fit = int(free / request)
     wrong = [
         WrongNumber(
-            int((memory - reserve) / chat),
+            int((memory - reserve) / request),
             "forgetting the weights",
             f"{weights} GiB of weights lie there all the time, whoever is served.",
         ),
         WrongNumber(
-            int((memory - weights) / chat),
+            int((memory - weights) / request),
             "forgetting the reserve",
             f"{reserve} GiB are kept for other things: no cache may take them.",
         ),
         WrongNumber(
-            int(memory / chat),
+            int(memory / request),
             "dividing the whole memory",
             f"Weights and reserve take {weights + reserve} GiB first.",
         ),
-        WrongNumber(fit + 1, "rounding up", f"The last one finds less than {in_words(chat)} GiB."),
+        WrongNumber(
+            fit + 1, "rounding up", f"The last one finds less than {in_words(request)} GiB."
+        ),
     ]
     return Question(
         text=f"A card has {memory} GiB of memory. {reserve} GiB are reserved for activations and "
         f"work space, and the weights take {weights} GiB. A token leaves {kib} KiB in the cache, "
-        f"and each chat holds {tokens:,} tokens, alone: no prefix is shared.\n\nHow many such "
-        "chats have room at once?",
-        answer=Number.told_apart(fit, "chats", wrong),
-        hints=("How many GiB does one chat take?", "What is left beside reserve and weights?"),
+        f"and each request holds {tokens:,} tokens, alone: no prefix is shared.\n\nHow many such "
+        "requests have room at once?",
+        answer=Number.told_apart(fit, "requests", wrong),
+        hints=("How many GiB does one request take?", "What is left beside reserve and weights?"),
         worked=(
-            f"One chat: {tokens:,} · {kib} KiB = {in_words(chat)} GiB.",
+            f"One request: {tokens:,} · {kib} KiB = {in_words(request)} GiB.",
             f"Left: {memory} − {reserve} − {weights} = {free} GiB.",
-            f"{free} / {in_words(chat)} = {in_words(free / chat)}, so {fit} whole chats.",
+            f"{free} / {in_words(request)} = {in_words(free / request)}, so {fit} whole requests.",
         ),
     )
 
@@ -315,20 +325,20 @@ def sequences_fit(card: Card) -> Question:
 
 
 def lightest_first(chosen: dict[str, int], dice: random.Random) -> Question:
-    """Put models, each with a chat of a length, in the order of their caches."""
+    """Put models, each with a request of a length, in the order of their caches."""
     caches = {name: kv_cache(name, tokens).bytes for name, tokens in chosen.items()}
     names = sorted(chosen, key=caches.__getitem__)
     items = [f"{model_size(name).name}, {chosen[name]:,} tokens" for name in names]
     shown = drawn(dice, lambda d: d.sample(range(len(items)), len(items)), lambda s: s != sorted(s))
     turns = {
-        "by the length of the chat": (
+        "by the length of the request": (
             lambda name: chosen[name],
-            "That is the order of the chats. A token weighs more in one model than in another.",
+            "That is the order of the lengths. A token weighs more in one model than in another.",
         ),
         "by the size of the model": (
             lambda name: model_size(name).parameters,
-            "That is the order of the weights. The cache knows layers, KV heads and head size, and "
-            "nothing of the MLP.",
+            "That is the order of the weights. The cache knows layers, KV heads and the width of a "
+            "head, and nothing of the MLP.",
         ),
         "by the query heads": (
             lambda name: chosen[name] * model_size(name).layers * model_size(name).heads,
@@ -342,7 +352,7 @@ def lightest_first(chosen: dict[str, int], dice: random.Random) -> Question:
             wrong.setdefault(order, says)
     sizes = [model_size(name) for name in names]
     return Question(
-        text="One chat each, 2 bytes a number. "
+        text="One request each, 2 bytes a number. "
         + " ".join(
             f"{one.name}: {one.layers} layers, {one.heads} query heads, "
             f"{counted(one.kv_heads, 'KV head')} of {one.head_dim}."
@@ -355,8 +365,8 @@ def lightest_first(chosen: dict[str, int], dice: random.Random) -> Question:
             tuple(WrongOrder(order, says) for order, says in wrong.items()),
         ),
         hints=(
-            "Layers · KV heads · head size is what a token costs, but for a factor that all share.",
-            "Multiply it by the tokens of each chat.",
+            "A token costs layers · KV heads · width of a head, and what all of them share.",
+            "Multiply it by the tokens of each request.",
         ),
         worked=tuple(
             f"{item}: {in_words(exact(caches[name] / MiB))} MiB."
@@ -429,7 +439,7 @@ def with_scales(gib: int, form: Precision) -> Question:
 
 
 class Mixed(NamedTuple):
-    """A model in which some layers look at the last tokens only, and a chat."""
+    """A model in which some layers look at the last tokens only, and a request."""
 
     layers: int
     windowed: int
@@ -439,6 +449,8 @@ class Mixed(NamedTuple):
 
 
 HEAD = 128
+LIKE_GEMMA = Mixed(layers=42, windowed=21, window=4096, kv_heads=8, tokens=32_768)
+"""Every second layer has a window, as in Gemma-2-9B; its heads are twice as wide."""
 
 
 def _mib(size: Exact) -> str:
@@ -492,9 +504,9 @@ def wrong_line(mixed: Mixed, slip: str) -> Question:
     says[at] = f"{answer} {should}"
     return Question(
         text=f"A model has {layers} layers; {windowed} of them look at the last {window:,} tokens "
-        f"only. All have {kv_heads} KV heads of {HEAD} numbers, 2 bytes each. The cache of a chat "
-        f"of {tokens:,} tokens is computed line by line, each from those before it. In one line "
-        "something goes wrong.\n\nIn which one?",
+        f"only. All have {kv_heads} KV heads of {HEAD} numbers, 2 bytes each. The cache of a "
+        f"request of {tokens:,} tokens is computed line by line, each from those before it. In one "
+        "line something goes wrong.\n\nIn which one?",
         answer=Line(tuple(slipped), at, tuple(says)),
         hints=(
             "Which tokens does a layer with a window still need?",
@@ -517,15 +529,15 @@ def _warm_up(dice: random.Random) -> Question:
 
 
 def _heaviest(dice: random.Random) -> Question:
-    def draw(dice: random.Random) -> tuple[Chats, ...]:
+    def draw(dice: random.Random) -> tuple[Requests, ...]:
         return (
-            Chats(1, dice.choice((16_384, 32_768, 65_536)), 8),
-            Chats(1, 8192, dice.choice((8, 16, 32))),
-            Chats(dice.randint(2, 8), 8192, 8),
+            Requests(1, dice.choice((16_384, 32_768, 65_536)), 8),
+            Requests(1, 8192, dice.choice((8, 16, 32))),
+            Requests(dice.randint(2, 8), 8192, 8),
         )
 
-    def clear(chats: tuple[Chats, ...]) -> bool:
-        sizes = [one.gib() for one in chats]
+    def clear(requests: tuple[Requests, ...]) -> bool:
+        sizes = [one.gib() for one in requests]
         return sizes.count(max(sizes)) in (1, len(sizes))
 
     return heaviest(drawn(dice, draw, clear), dice)
@@ -555,7 +567,7 @@ def _sequences_fit(dice: random.Random) -> Question:
 
     def good(card: Card) -> bool:
         free = card.memory - card.reserve - card.weights
-        whole = Fraction(free) / card.chat()
+        whole = Fraction(free) / card.request()
         return free > 0 and whole.denominator > 1 and whole > 3
 
     return sequences_fit(drawn(dice, draw, good))
@@ -611,4 +623,10 @@ CALCULATOR = Exercise("kv-calculator", "A calculator to be checked", 5, _calcula
 SEQUENCES_FIT = Exercise("kv-sequences-fit", "Beside the weights", 5, _sequences_fit)
 LIGHTEST_FIRST = Exercise("kv-lightest-first", "From light to heavy", 5, _lightest_first)
 WITH_SCALES = Exercise("kv-with-scales", "Short numbers and their scales", 5, _with_scales)
-WRONG_LINE = Exercise("kv-wrong-line", "A window in some layers", 5, _wrong_line)
+WRONG_LINE = Exercise(
+    "kv-wrong-line",
+    "A window in some layers",
+    5,
+    _wrong_line,
+    first=lambda: wrong_line(LIKE_GEMMA, "window not used"),
+)

@@ -179,6 +179,14 @@ def shared_blocks(block: int, prefix: int, branches: int) -> Question:
             "Tokens of different answers at the same place have different keys and values.",
         ),
     ]
+    if begun:
+        wrong.append(
+            WrongNumber(
+                full + branches - 1,
+                "counting the copies only",
+                "The original begun block is still in use, by the last answer.",
+            )
+        )
     last = (
         f"The last, with {begun} tokens, is written to: each of {branches} answers ends with one "
         "of its own."

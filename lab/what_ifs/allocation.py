@@ -49,14 +49,14 @@ def four_rules(answer_a: int, answer_b: int, answer_c: int, step: int) -> tuple[
     answers = zip(PROMPTS, (answer_a, answer_b, answer_c), strict=True)
     work = Workload.given({who: (0, PROMPTS[who], answer) for who, answer in answers})
     rows = {name: _in_one_piece(work, rule, step) for name, rule in RULES.items()}
-    rows["pages"] = _in_pages(work, step)
+    rows["paging"] = _in_blocks(work, step)
     found = "; ".join(f"{name}: {_told(row)}" for name, row in rows.items())
     return (
         Scene(
-            title=f"Step {step}: what does each rule do with {SLOTS} slots?",
-            finding=f"Step {step}. {found[0].upper()}{found[1:]}.",
+            title=f"Engine step {step}: what does each rule do with {SLOTS} slots?",
+            finding=f"Engine step {step}. {found[0].upper()}{found[1:]}.",
             conditions=f"{SLOTS} slots, prompts of {listed(PROMPTS.values())} tokens, at most "
-            f"{LONGEST} slots a request, pages of {BLOCK}; the last token of an answer fills none",
+            f"{LONGEST} slots a request, blocks of {BLOCK}; the last token of an answer fills none",
             tag="derived",
             unit="slot",
             lanes=("asked", *rows),
@@ -107,7 +107,7 @@ def _in_one_piece(work: Workload, rule: Contiguous, step: int) -> Row:
     return Row(tuple(parts), tuple(sequence.request.id for sequence in filling.waiting))
 
 
-def _in_pages(work: Workload, step: int) -> Row:
+def _in_blocks(work: Workload, step: int) -> Row:
     trace = paged(work, Pages(BLOCK), SLOTS)
     at = step - 1
     now = next((one for one in trace.steps() if one.number == at), None)

@@ -17,43 +17,46 @@ LAYERS, HEAD_DIM = 32, 128
 
 
 def three_caches(A: int = 32_768, B: int = 32, C: int = 4) -> tuple[Scene]:
-    """One long chat of `A` tokens; one of 8,192 tokens with `B` KV heads; `C` of 8,192 tokens.
+    """A request of `A` tokens; one of 8,192 tokens with `B` KV heads; `C` of 8,192 tokens.
 
-    A and C have 8 KV heads. All have 32 layers and heads of 128 in 2 bytes a number.
+    A and C have 8 KV heads. All have 32 layers and heads of 128 in 2 bytes a number. Every bar is
+    cut where a request is full, so that a step shows as much of each cache as it tells.
     """
-    chats = {"A": (1, A, FEW_HEADS), "B": (1, SHORT, B), "C": (C, SHORT, FEW_HEADS)}
-    each = {who: _gib(tokens, heads) for who, (_, tokens, heads) in chats.items()}
+    asked = {"A": (1, A, FEW_HEADS), "B": (1, SHORT, B), "C": (C, SHORT, FEW_HEADS)}
+    each = {who: _gib(tokens, heads) for who, (_, tokens, heads) in asked.items()}
     lanes = {
-        who: f"{who}: {counted(count, 'chat')} of {tokens:,}, {heads} KV heads"
-        for who, (count, tokens, heads) in chats.items()
+        who: f"{who}: {counted(count, 'request')} of {tokens:,}, {heads} KV heads"
+        for who, (count, tokens, heads) in asked.items()
     }
+    whole = {who: asked[who][0] * size for who, size in each.items()}
+    full = {request * size for who, size in each.items() for request in range(asked[who][0] + 1)}
+    edges = sorted(full)
     marks = [
         Mark(
-            f"{who}.{chat + 1}",
+            f"{who}.{part + 1}",
             "decode",
             lanes[who],
-            chat * size,
-            (chat + 1) * size,
-            f"{show(float(size))} GiB",
+            start,
+            stop,
+            f"{show(float(stop - start))} GiB",
             who,
         )
-        for who, size in each.items()
-        for chat in range(chats[who][0])
+        for who, size in whole.items()
+        for part, (start, stop) in enumerate(pairwise(edges))
+        if stop <= size
     ]
-    whole = {who: chats[who][0] * size for who, size in each.items()}
-    edges = sorted({0, *(mark.stop for mark in marks)})
     return (
         Scene(
             title="Which cache is the heaviest?",
             finding=_heaviest(whole),
             conditions=f"of a token 2 × KV heads × {HEAD_DIM} numbers in each of {LAYERS} layers, "
             "2 bytes each",
-            tag="given",
+            tag="derived",
             unit="GiB",
             lanes=tuple(lanes.values()),
             marks=tuple(marks),
             frames=tuple(
-                Frame(start, show(float(start)), _filled(stop, chats, each))
+                Frame(start, show(float(start)), _filled(stop, asked, each))
                 for start, stop in pairwise(edges)
             ),
         ),
@@ -65,17 +68,17 @@ def _gib(tokens: int, heads: int) -> Fraction:
     return Fraction(size) / GiB
 
 
-def _filled(at: Number, chats: dict[str, tuple[int, int, int]], each: dict[str, Fraction]) -> str:
+def _filled(at: Number, asked: dict[str, tuple[int, int, int]], each: dict[str, Fraction]) -> str:
     """What each cache holds in its first `at` GiB."""
     told = []
-    for who, (count, tokens, _) in chats.items():
+    for who, (count, tokens, _) in asked.items():
         full, rest = divmod(at, each[who])
         if full >= count:
             told.append(f"{who} has all of its {count * tokens:,} tokens")
         else:
             held = floor(full) * tokens + floor(rest / each[who] * tokens)
             told.append(f"{who} has {held:,}")
-    return f"up to {show(float(at))} GiB: {', '.join(told)}"
+    return f"from here up to {show(float(at))} GiB: {', '.join(told)}"
 
 
 def _heaviest(whole: dict[str, Fraction]) -> str:
@@ -116,10 +119,10 @@ def on_a_card(model: int, tokens: int, sequences: int, kept_in: int, card: int) 
         Mark("cache", "decode", "needed", weights, needed, f"cache {_said(needed - weights)}", "A"),
     )
     each = _said(_gb(found.sequence))
-    asked = counted(SEQUENCES[sequences], "sequence")
+    asked = counted(SEQUENCES[sequences], "request")
     frames = (
         Frame(0, "0", f"the weights of {found.model} take {_said(weights)} GB"),
-        Frame(weights, _said(weights), f"{asked} of {each} GB each follow them"),
+        Frame(weights, _said(weights), _follow(SEQUENCES[sequences], each)),
         Frame(end, _said(end), f"{_said(usable)} GB are usable, {_said(needed)} needed"),
     )
     return (
@@ -137,10 +140,18 @@ def on_a_card(model: int, tokens: int, sequences: int, kept_in: int, card: int) 
     )
 
 
+def _follow(requests: int, each: str) -> str:
+    if requests == 1:
+        return f"a request of {each} GB follows them"
+    return f"{requests} requests of {each} GB each follow them"
+
+
 def _verdict(found: Room) -> str:
     if found.for_cache < 0:
         return f"the weights alone are {_said(_gb(-found.for_cache))} GB too many"
-    most = f"at most {grouped(found.sequences)} such sequences have room"
+    such, have = ("request", "has") if found.sequences == 1 else ("requests", "have")
+    count = f"at most {grouped(found.sequences)}" if found.sequences else "no"
+    most = f"{count} such {such} {have} room"
     if found.left < 0:
         return f"{_said(_gb(-found.left))} GB too many: {most}"
     return f"it fits, and {_said(_gb(found.left))} GB are left: {most}"

@@ -5,9 +5,9 @@ import { frameAt } from "./frames.js";
 
 const CELL = 74, HEAD = 34; // pixels a cell and a row's name take at least
 
-/** How many cells stand side by side in a window of `width` pixels: 4, 8 or 16, or all of them. */
+/** How many cells stand side by side in a window of `width` pixels: 3, 4, 8 or 16, or all of them. */
 export function columnsIn(width, count) {
-  const fits = [16, 8, 4].find((columns) => HEAD + columns * CELL <= width) ?? 4;
+  const fits = [16, 8, 4].find((columns) => HEAD + columns * CELL <= width) ?? 3;
   return Math.min(fits, count);
 }
 

@@ -4,6 +4,8 @@ import { button, element, keepKeys } from "./dom.js";
 import { call, newest, stop } from "./engine.js";
 import { player } from "./player.js";
 
+const PLACES = ["slot"]; // units of places: a figure of places opens whole, one of moments at its first
+
 /** The place of a point in a space of results, the last knob turning fastest. */
 export const placeOf = (knobs, values) =>
   knobs.reduce((place, { name, low, high, step }) =>
@@ -99,6 +101,7 @@ function render({ model, el }) {
 
   const bars = knobs.filter((knob) => knob.kind === "bar");
   const playing = player(figure, first, {
+    step: first.every(({ unit }) => PLACES.includes(unit)) ? Infinity : 0,
     grips: bars.length ? {
       of: () => Object.fromEntries(bars.map(({ name }) => [name, values[name]])),
       move(name, value) {

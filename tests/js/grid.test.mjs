@@ -5,8 +5,8 @@ import { test } from "node:test";
 import { cellAfter, cellWords, columnsIn, namesIn } from "../../lab/widgets/grid.js";
 import { coloursOf } from "../../lab/widgets/player.js";
 
-test("a window is filled with 4, 8 or 16 cells a row, and a narrow one keeps 4", () => {
-  assert.deepEqual([200, 300, 360, 640, 1300].map((width) => columnsIn(width, 64)), [4, 4, 4, 8, 16]);
+test("a window is filled with 4, 8 or 16 cells a row, and a narrow one keeps 3", () => {
+  assert.deepEqual([200, 300, 360, 640, 1300].map((width) => columnsIn(width, 64)), [3, 3, 4, 8, 16]);
   assert.equal(columnsIn(1300, 6), 6);
   assert.equal(columnsIn(300, 3), 3);
 });
