@@ -15,6 +15,9 @@ IDS, ORDER = "token ids", "order"
 FIELDS = (*(one.name for one in fields(Identity)), IDS, ORDER)
 """What a key holds: who computes and how, for whom, which tokens, and in which order."""
 
+SHOWN = {"quantization": "number format"}
+"""What a field is called where people read it, if not by its name."""
+
 Verdict = Literal["none", "right", "wrong numbers", "other text", "not allowed"]
 
 
@@ -36,7 +39,7 @@ class Taken:
     """Of these, the blocks that the whole key finds too."""
     verdict: Verdict
     """What the others are: K and V of another computation, or of another vocabulary's text, or the
-    right numbers for somebody who may not have them."""
+    right numbers for a tenant who may not see them."""
 
 
 def check_fields(left_out: Collection[str]) -> None:

@@ -16,6 +16,7 @@ from lab.eviction import ByRank, ByRelease, Eviction
 from lab.kv_blocks import BlockPool
 from lab.ledgers.attention_io import Cited
 from lab.ledgers.latency import exact_ratio
+from lab.ledgers.reuse import HIT_RATE, in_percent
 from lab.ledgers.table import Shown, Table
 from lab.prefix import Chain, Identity, PrefixIndex
 from lab.prefix_keys import chain_without
@@ -54,9 +55,9 @@ class Replay(Shown):
         return self.prompt_tokens - self.cached_tokens
 
     def table(self) -> Table:
-        columns = ("blocks", "prompt tokens", "from the cache", "hit rate", "evicted", "too long")
+        columns = ("blocks", "prompt tokens", "from the cache", HIT_RATE, "evicted", "too long")
         row = (
-            *(self.blocks, self.prompt_tokens, self.cached_tokens, float(self.hit_rate)),
+            *(self.blocks, self.prompt_tokens, self.cached_tokens, in_percent(self.hit_rate)),
             *(self.evictions, self.too_long),
         )
         return Table(columns, (row,), f"tokens of {self.requests} prompts")

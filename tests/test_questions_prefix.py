@@ -71,6 +71,7 @@ def test_positions_are_shared_until_the_first_that_differs(asked):
         "counting the places that agree": sum(a == b for a, b in zip(one, other, strict=False)),
         "counting the first difference": shared + 1,
         "taking the suffix": len(other) - shared,
+        "taking the whole first prompt": len(one),
     }
     assert asked.question.answer.value == shared
     assert knows(asked.question.answer, turns)
@@ -89,6 +90,7 @@ def test_whole_blocks_are_taken_and_the_last_token_never(asked):
         "taking the last token too": prompt - same // size * size,
         "taking what is cached": blocks * size,
         "taking nothing": prompt,
+        "computing nothing": 0,
     }
     assert asked.question.answer.value == prompt - blocks * size
     assert knows(asked.question.answer, turns)
@@ -119,7 +121,7 @@ def test_the_first_one_is_the_ledgers():
 
 
 MISSING = {
-    "version 1": "the model and its version",
+    "trained overnight": "the model and its version",
     "in 8 bits": "the number format of K and V",
     "rotary positions": "how positions are encoded",
     "a window": "which tokens a token sees",
@@ -133,6 +135,8 @@ def test_what_differs_is_what_was_missing(asked):
     (right,) = [name for words, name in MISSING.items() if words in asked.question.text]
     assert right_options(asked.question.answer) == {right}
     assert len(asked.question.answer.options) == len(MISSING)
+    (whose,) = [one for one in asked.question.answer.options if one.text == "whose request it is"]
+    assert whose.right or whose.says.endswith("here they were wrong.")
 
 
 @variants_of("prefix-available")

@@ -46,14 +46,16 @@ def test_copies_moves_and_evictions_are_counted() -> None:
     assert (account.blocks_out, account.blocks_in) == (3, 3)
     assert repr(account).splitlines() == [
         "tokens, then blocks",
-        "prompt tokens  from the cache  hit rate  evicted  copied  out  in",
-        "-------------  --------------  --------  -------  ------  ---  --",
-        "           22               4      2/11        2       1    3   3",
+        "prompt tokens  from the cache  hit rate (%)  evicted  copied  out  in",
+        "-------------  --------------  ------------  -------  ------  ---  --",
+        "           22               4          18.2        2       1    3   3",
     ]
 
 
 def test_where_nothing_was_computed_there_is_no_rate() -> None:
-    assert lab.reuse(Trace("s", {}, starts=[], ends=[])).hit_rate is None
+    nothing = lab.reuse(Trace("s", {}, starts=[], ends=[]))
+    assert nothing.hit_rate is None
+    assert "–" in repr(nothing)
     with pytest.raises(ValueError, match="reuse needs steps"):
         lab.reuse(Trace("s", {}))
 
@@ -83,9 +85,9 @@ def test_full_blocks_are_taken_and_the_last_token_is_computed():
     again = shared_prefix(A, A, block_tokens=2)
     assert (again.positions, again.blocks, again.computed_tokens) == (4, 1, 2)
     assert repr(shared).splitlines()[1:] == [
-        "prompt  shared  block  blocks taken  from the cache  computed",
-        "------  ------  -----  ------------  --------------  --------",
-        "     4       3      2             1               2         2",
+        "shared  taken  computed",
+        "------  -----  --------",
+        "     3      2         2",
     ]
 
 
@@ -111,5 +113,7 @@ def test_a_prefix_needs_tokens_and_blocks():
 def test_blocks_are_guessed_one_after_the_other():
     tries = probing(3, 10)
     assert (tries.worst, tries.mean, tries.whole) == (30, Fraction(33, 2), 1000)
+    assert repr(tries).splitlines()[0] == "guesses"
+    assert repr(tries).split()[-2:] == ["16.5", "1000"]
     with pytest.raises(ValueError, match="candidates must be at least 1, got 0"):
         probing(3, 0)

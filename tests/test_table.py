@@ -118,6 +118,13 @@ def test_a_comparison_puts_the_rows_of_all_below_one_another():
     assert (both.caption, both.notes) == ("seats", ("a note",))
 
 
+def test_a_table_can_do_without_columns() -> None:
+    table = Table(("a", "b", "c"), ((1, 0, 3), (4, 0, 6)), "numbers", ("so it is",))
+    assert table.without("b") == Table(("a", "c"), ((1, 3), (4, 6)), "numbers", ("so it is",))
+    with pytest.raises(ValueError, match="the columns are a, b, c; got 'd'"):
+        table.without("b", "d")
+
+
 def test_only_equal_columns_are_compared():
     one, other = Table(("steps",), ((6,),)), Table(("idle",), ((4,),))
     with pytest.raises(ValueError, match="'b' has idle, and the first has steps"):

@@ -27,6 +27,16 @@ def test_rounding_is_no_hit():
     assert found.probes == 7 + 3 + 9 + 3
 
 
+def test_a_block_that_hides_behind_the_weights_saves_next_to_nothing():
+    h100 = CostModel.roofline("llama-3-8b", "h100")
+    saved = {}
+    for size in (256, 512):
+        found = search((6, 2, 8), 10, h100, block_tokens=size)
+        saved[size] = found.miss - found.hit
+    assert 0 < saved[256] < 1e-6
+    assert saved[512] > 1e-3
+
+
 def test_with_keys_of_their_own_nothing_is_learned():
     found = search((2, 0), 3, PRICE, shared=False)
     assert (found.found, found.hit, found.probes) == ((), None, 4)

@@ -7,7 +7,16 @@ from itertools import product
 import pytest
 
 from lab.ledgers.reuse import shared_prefix
-from lab.what_ifs.prefix import BLOCK_TOKENS, CHOICES, IDS, ORDER, RULE, left_out, second_request
+from lab.what_ifs.prefix import (
+    BLOCK_TOKENS,
+    CHOICES,
+    IDS,
+    ORDER,
+    RULE,
+    STEPS,
+    left_out,
+    second_request,
+)
 from lab.worked_numbers import entry
 
 PLACES = range(len(CHOICES))
@@ -52,12 +61,41 @@ def test_ids_of_marks_stay_whatever_is_chosen():
         (0, 0, "nothing", 180),
         (20, 0, "28 of 32 tokens, all that it may", 110),
         (20, 1, "24 of 32 tokens, what A has computed by then", 160),
+        (0, 1, "24 of 32 tokens, what A has computed by then", 180),
         (160, 0, "28 of 32 tokens, all that it may", 30),
     ],
 )
 def test_b_takes_what_is_computed_when_it_gets_its_seat(arrival, pieces, found, ttft):
     (scene,) = second_request(arrival, pieces)
     assert f"finds {found}; its first token takes {ttft} ms" in scene.finding
+
+
+def test_without_order_the_beginning_is_lost_and_the_caption_says_so():
+    (scene,) = left_out(CHOICES.index(IDS), CHOICES.index(ORDER))
+    assert "partly" not in roles(scene)
+    assert scene.frames[0].caption.endswith(
+        "a bag of words has no beginning, and one word in it is another: computed"
+    )
+    (whole,) = left_out(CHOICES.index(IDS), 0)
+    assert "bag" not in whole.text()
+
+
+def test_the_steps_are_drawn_and_b_looks_where_it_sits_down():
+    (scene,) = second_request(20, 1)
+    steps = [(mark.start, mark.label) for mark in scene.marks if mark.lane == STEPS]
+    assert steps[:4] == [
+        (0, "A 12"),
+        (50, "A 12"),
+        (100, "A 8, B 4: B looks"),
+        (150, "A 1, B 4"),
+    ]
+    assert {start for start, _ in steps} <= {frame.at for frame in scene.frames}
+    for arrival in range(0, 161, 20):
+        for pieces in range(2):
+            (scene,) = second_request(arrival, pieces)
+            looks = [mark for mark in scene.marks if "B looks" in mark.label]
+            assert len(looks) == 1
+            assert looks[0].start >= arrival
 
 
 def test_the_first_request_has_its_first_token_when_the_ledger_says():

@@ -66,7 +66,7 @@ def on_page(spec: dict[str, Any]) -> nodes.container:
     )
     folded = (
         f"<details><summary>{NUMBERS}</summary><p>{escape(told['shape'])}</p>"
-        f"{table._repr_html_()}</details>"
+        f"{_scrolled(table)}</details>"
     )
     conditions = nodes.paragraph("", f"{told['conditions']} ", classes=["conditions"])
     conditions += nodes.emphasis("", told["tag"])
@@ -80,6 +80,11 @@ def on_page(spec: dict[str, Any]) -> nodes.container:
         nodes.raw("", folded, format="html"),
         classes=["chart"],
     )
+
+
+def _scrolled(table: Table) -> str:
+    """A table that may be wider than a page: keys must reach it, to scroll it."""
+    return table._repr_html_().replace("<div ", '<div tabindex="0" ', 1)
 
 
 def svg(spec: dict[str, Any], name: str) -> str:

@@ -196,12 +196,13 @@ def _owner(identity: Identity) -> str:
 
 
 def _told(ids: Sequence[object]) -> str:
-    """Token ids in short: "0–15" where they count up, else one by one, at most 8 of them."""
+    """Token ids in short: "ids 0–15" where they count up, else one by one, at most 8 of them."""
     numbers = [one for one in ids if isinstance(one, int)]
     if len(numbers) == len(ids) > 2 and all(b - a == 1 for a, b in pairwise(numbers)):
-        return f"{ids[0]}–{ids[-1]}"
+        return f"ids {ids[0]}–{ids[-1]}"
     some = ["+".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in ids]
-    return " ".join(some[:MOST_IDS]) + (" …" if len(some) > MOST_IDS else "")
+    told = " ".join(some[:MOST_IDS]) + (" …" if len(some) > MOST_IDS else "")
+    return f"{'id' if len(some) == 1 else 'ids'} {told}"
 
 
 # What is said

@@ -14,6 +14,9 @@ from lab.ledgers.table import Shown, Table
 from lab.request import Time
 from lab.trace import Trace
 
+HIT_RATE = "hit rate (%)"
+"""The column in which a table has it."""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Reuse(Shown):
@@ -44,12 +47,17 @@ class Reuse(Shown):
 
     def table(self) -> Table:
         """The account as one row."""
-        columns = ("prompt tokens", "from the cache", "hit rate", "evicted", "copied", "out", "in")
+        columns = ("prompt tokens", "from the cache", HIT_RATE, "evicted", "copied", "out", "in")
         row = (
-            *(self.prompt_tokens, self.cached_tokens, self.hit_rate, self.evictions),
+            *(self.prompt_tokens, self.cached_tokens, in_percent(self.hit_rate), self.evictions),
             *(self.copies, self.blocks_out, self.blocks_in),
         )
         return Table(columns, (row,), "tokens, then blocks")
+
+
+def in_percent(rate: Time | None) -> float | None:
+    """A rate for a table: 2/3 is 66.7 %; None stays None."""
+    return None if rate is None else round(100 * float(rate), 1)
 
 
 def reuse(trace: Trace) -> Reuse:
@@ -98,7 +106,7 @@ class SharedPrefix(Shown):
     @property
     def blocks(self) -> int:
         """Blocks that can be taken: full ones only, and never the last token of the prompt, whose
-        logits are needed. min(positions, prompt − 1) / block, rounded down."""
+        logits are needed. min(positions, prompt − 1) ÷ block size, rounded down."""
         return min(self.positions, self.prompt_tokens - 1) // self.block_tokens
 
     @property
@@ -112,12 +120,9 @@ class SharedPrefix(Shown):
         return self.prompt_tokens - self.cached_tokens
 
     def table(self) -> Table:
-        columns = ("prompt", "shared", "block", "blocks taken", "from the cache", "computed")
-        row = (
-            *(self.prompt_tokens, self.positions, self.block_tokens, self.blocks),
-            *(self.cached_tokens, self.computed_tokens),
-        )
-        return Table(columns, (row,), "tokens; a block holds as many as its column says")
+        columns = ("shared", "taken", "computed")
+        row = (self.positions, self.cached_tokens, self.computed_tokens)
+        return Table(columns, (row,), "tokens of the second prompt; only full blocks are taken")
 
 
 def shared_prefix(
@@ -146,7 +151,7 @@ def shared_prefix(
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Probing(Shown):
-    """How many probes find out a text of `blocks` blocks, of each of which `candidates` are
+    """How many guesses find out a text of `blocks` blocks, of each of which `candidates` are
     thinkable and equally likely."""
 
     blocks: int
@@ -169,15 +174,15 @@ class Probing(Shown):
 
     def table(self) -> Table:
         columns = ("blocks", "candidates", "worst", "mean", "all at once")
-        row = (self.blocks, self.candidates, self.worst, self.mean, self.whole)
-        return Table(columns, (row,), "probes")
+        row = (self.blocks, self.candidates, self.worst, float(self.mean), self.whole)
+        return Table(columns, (row,), "guesses")
 
 
 def probing(blocks: int, candidates: int) -> Probing:
-    """Probes for a text whose blocks are guessed one after the other, since each hit tells that
+    """Guesses for a text whose blocks are guessed one after the other, since each hit tells that
     everything up to there is right.
 
-    Three blocks with 10 candidates each: 30 at worst, 33/2 on average, and 1,000 if the text had to
+    Three blocks with 10 candidates each: 30 at worst, 16.5 on average, and 1,000 if the text had to
     be guessed as a whole. ValueError if one of the two is below 1.
     """
     for name, count in (("blocks", blocks), ("candidates", candidates)):

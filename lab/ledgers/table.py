@@ -54,6 +54,19 @@ class Table:
             f"<tbody>{body}</tbody></table>{notes}</div>"
         )
 
+    def without(self, *columns: str) -> Table:
+        """The table without some of its columns, such as those that are 0 throughout.
+
+        ValueError for a column that it does not have.
+        """
+        for name in columns:
+            if name not in self.columns:
+                raise ValueError(f"the columns are {', '.join(self.columns)}; got {name!r}")
+        kept = [place for place, name in enumerate(self.columns) if name not in columns]
+        rows = tuple(tuple(row[place] for place in kept) for row in self.rows)
+        names = tuple(self.columns[place] for place in kept)
+        return Table(names, rows, self.caption, self.notes)
+
     def _cells(self, row: tuple[Any, ...]) -> Iterator[str]:
         """The cells of a row as HTML; words in its first column are its head."""
         for index, value in enumerate(row):

@@ -150,6 +150,12 @@ def shared_positions(one: Sequence[int], other: Sequence[int]) -> Question:
             "taking the suffix",
             "That is what is left to compute, not what is shared.",
         ),
+        WrongNumber(
+            len(one),
+            "taking the whole first prompt",
+            "The first prompt has so many. One of its ids is another in the second, and all behind "
+            "it have read another past.",
+        ),
     ]
     agree = listed(one[:shared]) if shared else "none"
     return Question(
@@ -192,6 +198,11 @@ def blocks_reused(prompt: int, positions: int, block_tokens: int) -> Question:
             prompt,
             "taking nothing",
             f"{counted(shared.blocks, 'block')} agree from the beginning on and can be taken.",
+        ),
+        WrongNumber(
+            0,
+            "computing nothing",
+            "The last token always is computed: its logits choose the first token of the answer.",
         ),
     ]
     same = f"all {positions}" if positions == prompt else f"the first {positions}"
@@ -289,7 +300,7 @@ def missing_field(field: str, dice: random.Random) -> Question:
         Option(
             _NAMES[name],
             taken(first, second, left_out=[name]).blocks > 0,
-            says if name == field else f"{_WRONG_HITS[name][2]} Here that was the same for both.",
+            says if name == field else _not_it(name),
         )
         for name in _NAMES
     ]
@@ -313,8 +324,8 @@ _NAMES = {
 }
 _WRONG_HITS = {
     "model": (
-        "At noon a service went from version 1 of its model to version 2, and kept its cache. "
-        "Answers at 12:01 were odd, where a prompt from 11:59 was sent again.",
+        "At noon a service rolled out what had been trained overnight, and kept its cache. Answers "
+        "at 12:01 were odd, where a prompt from 11:59 was sent again.",
         "2",
         "With other weights the same ids make other K and V.",
     ),
@@ -349,6 +360,13 @@ _WRONG_HITS = {
         "The numbers are right, but the speed told the second firm that the first had asked.",
     ),
 }
+
+
+def _not_it(name: str) -> str:
+    """Why a field that was the same for both was not missing."""
+    if name == "tenant":
+        return "Another tenant's blocks hold the right numbers; here they were wrong."
+    return f"{_WRONG_HITS[name][2]} Here that was the same for both."
 
 
 # The exercises

@@ -42,7 +42,7 @@ def available(prompt: int, chunk: int, step_ms: int, seated: int, block_tokens: 
         WrongNumber(
             after.cached_tokens,
             "counting the step that begins now",
-            "What is computed in this very step is there only when it ends.",
+            "In this engine what a step computes is known when the step has ended.",
         ),
         WrongNumber(
             0,
@@ -54,7 +54,7 @@ def available(prompt: int, chunk: int, step_ms: int, seated: int, block_tokens: 
         text=f"A's prompt of {prompt} tokens is computed {chunk} tokens a step; a step takes "
         f"{step_ms} ms, and the first begins at 0 ms. B has the same prompt and gets its seat at "
         f"{at} ms, when a step begins. Blocks hold {block_tokens} tokens.\n\nHow many tokens does "
-        "B find in the cache then?",
+        "B find in the cache then, if a block is known when its step has ended?",
         answer=Number.told_apart(answer, "tokens", wrong),
         hints=(
             f"How many steps have ended by {at} ms?",

@@ -14,8 +14,9 @@ from lab.ledgers.table import show
 from lab.ledgers.words import counted
 from lab.policy import Continuous
 from lab.prefix import Identity
-from lab.prefix_keys import FIELDS, IDS, ORDER, Prompted, Taken, taken
+from lab.prefix_keys import FIELDS, IDS, ORDER, SHOWN, Prompted, Taken, taken
 from lab.run import simulate
+from lab.trace import Trace
 from lab.workload import Workload
 
 # A key with something left out
@@ -24,7 +25,8 @@ BLOCK_TOKENS = 4
 RULE = "you plan trips :", "the limit is 600", "yuan a night .", "book for A now"
 """The prompt of the travel assistant, a word a token, in blocks of 4."""
 NOTHING = "nothing"
-CHOICES = (NOTHING, *FIELDS)
+CHOICES = (NOTHING, *(SHOWN.get(name, name) for name in FIELDS))
+_KEYS = (NOTHING, *FIELDS)
 OTHERS = {
     "model": "8B, version 2",
     "tokenizer": "another vocabulary",
@@ -32,7 +34,7 @@ OTHERS = {
     "positions": "another base",
     "attention": "a window of 4,096",
     "adapter": "law@3",
-    "tenant": "another hotel",
+    "tenant": "another tenant",
     IDS: "750, not 600",
     ORDER: "the same words in another order",
 }
@@ -51,24 +53,26 @@ _BECAUSE = {
 def left_out(differs: int, without: int) -> tuple[Scene]:
     """The second of two requests, which differs in one thing, and keys that lack one thing; both
     are places in `CHOICES`."""
-    first, second = _asked(CHOICES[differs])
-    lacking = [] if CHOICES[without] == NOTHING else [CHOICES[without]]
-    found = taken(first, second, left_out=lacking, block_tokens=BLOCK_TOKENS)
+    changed, lacking = _KEYS[differs], _KEYS[without]
+    first, second = _asked(changed)
+    left = [] if lacking == NOTHING else [lacking]
+    found = taken(first, second, left_out=left, block_tokens=BLOCK_TOKENS)
     blocks = len(first.ids) // BLOCK_TOKENS
     marks = [*_words_of(first, "A has"), *_words_of(second, "B asks"), *_got(found, blocks)]
-    other = OTHERS.get(CHOICES[differs])
-    key = f"key without {lacking[0]}" if lacking else "whole key"
+    other = OTHERS.get(changed)
+    key = f"key without {CHOICES[without]}" if left else "whole key"
+    no_beginning = (changed, lacking) == (IDS, ORDER)
     return (
         Scene(
             title="What does B take from the cache?",
-            finding=_said(found, CHOICES[differs], blocks),
+            finding=_said(found, changed, blocks),
             conditions=f"blocks of {BLOCK_TOKENS} tokens, {key}; "
             + (f"B differs from A: {other}" if other else "B is the same as A"),
             tag="derived",
             unit="block",
             lanes=("A has", "B asks", "B gets"),
             marks=tuple(marks),
-            frames=tuple(_frames(second, found, blocks)),
+            frames=tuple(_frames(second, found, blocks, no_beginning)),
         ),
     )
 
@@ -108,16 +112,16 @@ def _block(prompt: Prompted, block: int) -> str:
 
 
 def _got(found: Taken, blocks: int) -> list[Mark]:
-    roles = [("read", "A's block")] * found.right
+    roles = [("read", "A's")] * found.right
     roles += [("partly", "A's, not its own")] * (found.blocks - found.right)
-    roles += [("prefill", "computed")] * (blocks - found.blocks)
+    roles += [("prefill", "new")] * (blocks - found.blocks)
     return [
         Mark(f"B gets {block + 1}", role, "B gets", block, block + 1, label, "B")
         for block, (role, label) in enumerate(roles)
     ]
 
 
-def _frames(second: Prompted, found: Taken, blocks: int) -> list[Frame]:
+def _frames(second: Prompted, found: Taken, blocks: int, no_beginning: bool) -> list[Frame]:
     frames = []
     for block in range(blocks):
         if block < found.right:
@@ -126,6 +130,8 @@ def _frames(second: Prompted, found: Taken, blocks: int) -> list[Frame]:
             why = "the short key is that of A's block, and the whole one is not"
         elif block == blocks - 1:
             why = "computed: the last token always is, since its logits are needed"
+        elif no_beginning:
+            why = "a bag of words has no beginning, and one word in it is another: computed"
         else:
             why = "no block has this key: computed"
         frames.append(Frame(block, str(block + 1), f"“{_block(second, block)}”: {why}"))
@@ -137,7 +143,8 @@ def _said(found: Taken, differs: str, blocks: int) -> str:
     if found.verdict == "none":
         return f"B takes nothing and computes {counted(computed, 'block')}."
     if found.verdict == "right":
-        return f"B takes {counted(found.blocks, 'block')}, its own, and computes {computed}."
+        own = counted(found.blocks, "block")
+        return f"B takes {own} of A's, right for B, and computes {computed}."
     wrong = f"B takes {counted(found.blocks - found.right, 'block')} that are not its own"
     if found.verdict == "not allowed":
         return f"{wrong}: the numbers would be right, and B's time tells what A has asked."
@@ -149,6 +156,7 @@ def _said(found: Taken, differs: str, blocks: int) -> str:
 # A second request while the first is computed
 
 PROMPT_TOKENS = 32
+STEPS = "steps"
 PIECES = (None, 12)
 """Token budgets: the prompt in one go, and in pieces."""
 
@@ -169,10 +177,36 @@ def second_request(arrival: int, pieces: int) -> tuple[Scene]:
     known = "what A has computed by then" if cached < PROMPT_TOKENS - 4 else "all that it may"
     found = f"{cached} of {PROMPT_TOKENS} tokens, {known}" if cached else "nothing"
     return (
-        request_rows(
+        _with_steps(
+            request_rows(
+                run,
+                "When can B take what A computes?",
+                f"B looks when it gets its seat and finds {found}; "
+                f"its first token takes {show(rows['B'].ttft)} ms.",
+            ),
             run,
-            "When can B take what A computes?",
-            f"B looks when it gets its seat and finds {found}; "
-            f"its first token takes {show(rows['B'].ttft)} ms.",
         ),
+    )
+
+
+def _with_steps(scene: Scene, run: Trace) -> Scene:
+    """The scene with a lane of the engine's steps on top: whose tokens each computes, and how many;
+    the one in which B gets its seat says that B looks."""
+    told = {frame.at: [frame.caption] for frame in scene.frames}
+    marks = []
+    for step in run.steps():
+        work = {chunk.request_id: chunk.stop - chunk.start for chunk in step.chunks}
+        looks = any(chunk.request_id == "B" and chunk.begins for chunk in step.chunks)
+        label = ", ".join(f"{who} {tokens}" for who, tokens in work.items())
+        label += ": B looks" * looks
+        marks.append(Mark(f"step {step.number}", "span", STEPS, step.start, step.end, label))
+        whose = " and ".join(f"{counted(tokens, 'token')} of {who}" for who, tokens in work.items())
+        told.setdefault(step.start, []).append(
+            f"a step begins, with {whose}{': B has its seat, and looks' * looks}"
+        )
+    return replace(
+        scene,
+        lanes=(STEPS, *scene.lanes),
+        marks=(*marks, *scene.marks),
+        frames=tuple(Frame(at, show(at), "; ".join(told[at])) for at in sorted(told)),
     )

@@ -12,6 +12,9 @@ export function foundIn({ title, finding }) {
   return name === title || finding.startsWith(name) ? finding : `${name}: ${finding}`;
 }
 
+/** A moment with its unit: "100 ms", but "block 2", which is a place and no amount. */
+export const momentOf = (label, unit) => (unit === "block" ? `${unit} ${label}` : `${label} ${unit}`);
+
 /** The moments at which any of the scenes has a frame, in order. */
 export const momentsOf = (scenes) =>
   [...new Set(scenes.flatMap((scene) => scene.frames.map((frame) => frame.at)))].sort((a, b) => a - b);

@@ -1,6 +1,7 @@
 // Draws lanes against time: marks that last, marks of one moment, brackets over a span.
 
 import { element, shape } from "./dom.js";
+import { momentOf } from "./frames.js";
 
 const BOX = 34;
 const SPAN = 30; // the height of a lane that holds brackets only
@@ -23,8 +24,11 @@ export function layout(scene, width, end) {
   const widest = Math.max(...scene.frames.map((frame) => frame.label.length), 2) * 8 + 8;
   const smallest = Math.min(...gaps, end);
   const steps = times.every(Number.isInteger) && smallest === Math.max(...gaps, smallest);
-  // a step keeps its width; of measured times the shortest may be too short to be seen
-  const needed = steps ? Math.min(widest, 30) / smallest : Math.min(3 / smallest, (30 * times.length) / end);
+  const words = Math.max(...scene.marks.map((mark) => (mark.label ?? "").length), 0) * 7 + 14;
+  // a step keeps its width, and a block of text has room for its words; of measured times the shortest
+  // may be too short to be seen
+  const needed = scene.unit === "block" ? words
+    : steps ? Math.min(widest, 30) / smallest : Math.min(3 / smallest, (30 * times.length) / end);
   const scale = Math.max((width - left - 40) / end, needed);
   const tops = new Map();
   let height = 26;
@@ -232,7 +236,7 @@ export function lanes(scene, colour, grips) {
       const x = at.x(frame.at);
       nodes.push(shape("line", { class: "tick", x1: x, x2: x, y1: 20, y2: at.height }));
       if (x < free) continue; // no room for its label
-      const label = free || scene.unit === "step" ? frame.label : `${frame.label} ${scene.unit}`;
+      const label = free || scene.unit === "step" ? frame.label : momentOf(frame.label, scene.unit);
       nodes.push(shape("text", { class: "soft", x: x + 3, y: 14 }, label));
       free = x + label.length * 8 + 6;
     }

@@ -4,7 +4,7 @@ import { board } from "./board.js";
 import { cards } from "./cards.js";
 import { crowd } from "./crowd.js";
 import { button, element, keepKeys } from "./dom.js";
-import { endOf, foundIn, momentsOf, nameOf, toldAt } from "./frames.js";
+import { endOf, foundIn, momentOf, momentsOf, nameOf, toldAt } from "./frames.js";
 import { grid } from "./grid.js";
 import { lanes } from "./lanes.js";
 import { tagOf } from "./tag.js";
@@ -54,7 +54,7 @@ function part(scene, colour, grips) {
 export function clockAt(scenes, at) {
   if (scenes[0].unit === "step") return "";
   const label = scenes.map((scene) => scene.frames.find((frame) => frame.at === at)?.label).find(Boolean);
-  return /^\d/.test(label) ? `, ${label} ${scenes[0].unit}` : `, ${label}`;
+  return /^\d/.test(label) ? `, ${momentOf(label, scenes[0].unit)}` : `, ${label}`;
 }
 
 /**

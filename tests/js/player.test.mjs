@@ -132,4 +132,12 @@ test("a time has its unit, and a word has none", () => {
   const frames = [{ at: 0, label: "0.5" }, { at: 7, label: "end" }];
   assert.deepEqual([0, 7].map((at) => clockAt([{ unit: "ms", frames }], at)), [", 0.5 ms", ", end"]);
   assert.equal(clockAt([{ unit: "step", frames }], 0), "");
+  assert.equal(clockAt([{ unit: "block", frames: [{ at: 0, label: "1" }] }], 0), ", block 1");
+});
+
+test("a block of text has room for its words on a telephone", () => {
+  const block = { id: "A 1", role: "kept", lane: scene.lanes[0], start: 0, stop: 1, label: "the limit is 600" };
+  const asked = { ...scene, unit: "block", frames: [0, 1].map(frame), marks: [block] };
+  assert.ok(labelFor(block.label, layout(asked, 284, 2).scale - 3)[1]);
+  assert.ok(!labelFor(block.label, layout({ ...asked, unit: "step" }, 284, 2).scale - 3)[1]);
 });
