@@ -13,6 +13,7 @@ from lab.what_ifs.prefix import (
     IDS,
     ORDER,
     RULE,
+    SEAT,
     STEPS,
     left_out,
     second_request,
@@ -86,16 +87,19 @@ def test_the_steps_are_drawn_and_b_looks_where_it_sits_down():
     assert steps[:4] == [
         (0, "A 12"),
         (50, "A 12"),
-        (100, "A 8, B 4: B looks"),
+        (100, "A 8, B 4"),
         (150, "A 1, B 4"),
     ]
     assert {start for start, _ in steps} <= {frame.at for frame in scene.frames}
     for arrival in range(0, 161, 20):
         for pieces in range(2):
             (scene,) = second_request(arrival, pieces)
-            looks = [mark for mark in scene.marks if "B looks" in mark.label]
-            assert len(looks) == 1
-            assert looks[0].start >= arrival
+            (seat,) = [mark for mark in scene.marks if mark.lane == SEAT]
+            assert seat.start >= arrival
+            assert "B has its seat" in next(f for f in scene.frames if f.at == seat.start).caption
+            assert f"finds {'nothing' if seat.label == 'finds 0' else seat.label[6:]}" in (
+                scene.finding
+            )
 
 
 def test_the_first_request_has_its_first_token_when_the_ledger_says():

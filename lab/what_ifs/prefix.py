@@ -156,7 +156,7 @@ def _said(found: Taken, differs: str, blocks: int) -> str:
 # A second request while the first is computed
 
 PROMPT_TOKENS = 32
-STEPS = "steps"
+STEPS, SEAT = "steps", "B's seat"
 PIECES = (None, 12)
 """Token budgets: the prompt in one go, and in pieces."""
 
@@ -190,15 +190,17 @@ def second_request(arrival: int, pieces: int) -> tuple[Scene]:
 
 
 def _with_steps(scene: Scene, run: Trace) -> Scene:
-    """The scene with a lane of the engine's steps on top: whose tokens each computes, and how many;
-    the one in which B gets its seat says that B looks."""
+    """The scene with a lane of the engine's steps on top: whose tokens each computes, and how many.
+    Below stands the seat of B, with what B finds when it gets it."""
     told = {frame.at: [frame.caption] for frame in scene.frames}
     marks = []
     for step in run.steps():
         work = {chunk.request_id: chunk.stop - chunk.start for chunk in step.chunks}
         looks = any(chunk.request_id == "B" and chunk.begins for chunk in step.chunks)
         label = ", ".join(f"{who} {tokens}" for who, tokens in work.items())
-        label += ": B looks" * looks
+        if looks:
+            found = f"finds {run['B'].runs[0].cached}"
+            marks.append(Mark("seat", "kept", SEAT, step.start, scene.frames[-1].at, found, "B"))
         marks.append(Mark(f"step {step.number}", "span", STEPS, step.start, step.end, label))
         whose = " and ".join(f"{counted(tokens, 'token')} of {who}" for who, tokens in work.items())
         told.setdefault(step.start, []).append(
@@ -206,7 +208,7 @@ def _with_steps(scene: Scene, run: Trace) -> Scene:
         )
     return replace(
         scene,
-        lanes=(STEPS, *scene.lanes),
+        lanes=(STEPS, *scene.lanes, SEAT),
         marks=(*marks, *scene.marks),
         frames=tuple(Frame(at, show(at), "; ".join(told[at])) for at in sorted(told)),
     )
