@@ -328,7 +328,7 @@ PARTIAL_SUMS = Exercise(
     "Cut by rows",
     11,
     _partial_sums,
-    lambda: partial_sums(Matrices((1, 2), ((1, 2, 3, 4), (5, 6, 7, 8)))),
+    lambda: partial_sums(Matrices((3, 2), ((1, 4, 2), (5, 1, 3)))),
 )
 KV_COPIES = Exercise(
     "parallel-kv-copies",
@@ -342,5 +342,5 @@ ZERO_LEAVES = Exercise(
     "What ZeRO leaves",
     11,
     _zero_leaves,
-    lambda: zero_leaves(simplest(Fraction(15, 2)), ranks=64, stage=2),
+    lambda: zero_leaves(simplest(Fraction(8)), ranks=32, stage=2),
 )

@@ -334,7 +334,7 @@ BYTES_SENT = Exercise(
     "What a token sends",
     11,
     _bytes_sent,
-    lambda: bytes_sent(layers=32, hidden=4096, ranks=2),
+    lambda: bytes_sent(layers=40, hidden=5120, ranks=4),
 )
 SLOWER = Exercise("parallel-slower", "Slower with two", 11, _slower)
 BUBBLE = Exercise(
@@ -342,6 +342,6 @@ BUBBLE = Exercise(
     "The bubble",
     11,
     _bubble,
-    lambda: bubble(stages=2, microbatches=4),
+    lambda: bubble(stages=3, microbatches=6),
 )
 ROUND_TRIP = Exercise("parallel-round-trip", "From token to token", 11, _round_trip)
