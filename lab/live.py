@@ -322,7 +322,7 @@ def serve(
     """Serve a workload with a real model, in real time: `lab.simulate` with a model for the cost.
 
     Token ids of the prompts must be the model's; a policy without blocks gets as many as the
-    longest `seats` requests can ever need together. Times of the trace are seconds, of a `clock`
+    longest `seats` answers can ever need together. Times of the trace are seconds, of a `clock`
     that starts with the run unless another one is given; for `draft`, `threads` and
     `link_bytes_per_s` see `live_engine`.
 
@@ -331,7 +331,9 @@ def serve(
     requests = list(workload)
     if policy.blocks is None:
         size = policy.block_tokens
-        longest = sorted(-(-request.max_computed // size) for request in requests)
+        longest = sorted(
+            -(-request.max_computed // size) for request in requests for _ in range(request.n)
+        )
         policy = replace(policy, blocks=max(1, sum(longest[-policy.seats :])))
     engine = live_engine(
         model,
