@@ -312,10 +312,13 @@ def _proposer(draft: Draft, model: Model, policy: Policy) -> Proposer:
 
 
 def with_blocks(policy: Policy, requests: Iterable[Request]) -> Policy:
-    """A policy with blocks: its own, or as many as its longest `seats` requests need together."""
+    """A policy with blocks: its own, or as many as the longest `seats` answers need together."""
     if policy.blocks is not None:
         return policy
-    longest = sorted(-(-request.max_computed // policy.block_tokens) for request in requests)
+    size = policy.block_tokens
+    longest = sorted(
+        -(-request.max_computed // size) for request in requests for _ in range(request.n)
+    )
     return replace(policy, blocks=max(1, sum(longest[-policy.seats :])))
 
 
@@ -332,7 +335,7 @@ def serve(
     """Serve a workload with a real model, in real time: `lab.simulate` with a model for the cost.
 
     Token ids of the prompts must be the model's; a policy without blocks gets as many as the
-    longest `seats` requests can ever need together. Times of the trace are seconds, of a `clock`
+    longest `seats` answers can ever need together. Times of the trace are seconds, of a `clock`
     that starts with the run unless another one is given; for `draft`, `threads` and
     `link_bytes_per_s` see `live_engine`.
 

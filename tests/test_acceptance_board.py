@@ -26,7 +26,7 @@ Paris  Paris: guessed with 4/5, and the target says 3/5; 3/5 of it stands, and 1
   all  1/5 falls in all, and as much is lacking in all; what comes instead is drawn from what is \
 lacking: always Lyon; delivered: Paris 3/5 and Lyon 2/5, the target's own
 
-4/5 stands, 1/5 falls: Paris 3/5 and Lyon 2/5."""
+4/5 stands, 1/5 falls; delivered: Paris 3/5; Lyon 2/5."""
 
 AGAIN = """\
 token  draft  target  accept  stands  falls  drawn again from  instead  delivered
@@ -112,7 +112,12 @@ def test_captions_of_every_case(draft, target, told):
 def test_drawing_again_is_right_where_nothing_falls():
     half = probs("0.5 0.5")
     board = acceptance_board(Check(half, half), "uv", again=True)
-    assert board.finding == "1 stands, 0 falls: u 1/2 and v 1/2."
+    assert board.finding == "Everything stands, nothing falls; delivered: u 1/2; v 1/2."
+
+
+def test_a_city_that_never_comes_is_named_in_words():
+    board = acceptance_board(Check((0, 1), (1, 0)), ["Paris", "Lyon"])
+    assert board.finding == "Nothing stands, everything falls; delivered: Paris always; Lyon never."
 
 
 def test_more_tokens_than_colours_are_refused():

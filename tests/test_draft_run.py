@@ -35,7 +35,7 @@ it thrown away; the cache goes back from 8 positions to 5
 4  t4 is read and 3 guesses checked; t5, t6 and t7 stand; the target adds t8
 5  t8 is read, and nothing is guessed; the target says t9
 
-5 calls of the target bring 9 tokens; 5 guesses thrown away."""
+5 calls of the target bring 9 tokens; 5 guesses fall or are thrown away."""
 
 
 def run(accepts, drafts=3, tokens=9, blocks=None, **more):

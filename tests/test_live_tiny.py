@@ -160,3 +160,10 @@ def test_a_model_with_one_wrong_weight_is_noticed() -> None:
     wrong = replace(tiny(), decoder=Decoder(tiny().config, replace(weights, norm_D=norm_D)))
     trace = lab.serve(asked(), WAYS["continuous"], wrong)
     assert any(one.margin > TIE for one in partings(trace).values())
+
+
+def test_without_a_number_of_blocks_every_answer_of_a_request_has_its_own() -> None:
+    many = [Request(id=name, prompt=range(20), max_tokens=20, n=6) for name in "AB"]
+    trace = lab.serve(many, lab.Continuous(seats=8, block_tokens=16), load("tiny"))
+    assert trace.settings["blocks"] == 8 * 3  # the last token of an answer is never computed
+    assert not any(stay.preempted for record in trace.requests for stay in record.stays)

@@ -48,7 +48,7 @@ def test_guessed_and_accepted(asked):
         {
             "leaving out how often it is guessed": accepted,
             "adding the chances": guessed + accepted,
-            "taking those that are rejected": guessed * (100 - accepted) / 100,
+            "taking those that fall": guessed * (100 - accepted) / 100,
         },
     )
 

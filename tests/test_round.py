@@ -24,8 +24,8 @@ guess 2  0.1                 0.64
 check    1                   1
 all      1.2                 2.44
 
-guesses  the draft guesses 2 times, 0.1 of a plain step each; guess k is delivered if it and all \
-before it stand, with 0.8 to the power of k
+guesses  the draft guesses 2 times, 0.1 of a plain step each; a guess is delivered if it and all \
+before it stand: in 0.8 and 0.64 of all rounds
   check  the target checks in 1 of a plain step and adds one token of its own, whatever stands
 
 2 guesses and a check bring 2.44 tokens in 1.2 plain steps: 2.03 times as fast."""
@@ -76,6 +76,8 @@ def test_a_broken_rule_on_the_bench():
     broken = next(rule for rule in GALLERY if rule.caught_by == "end and usage")
     figure = examined(broken.name, examine(broken.rule, EXAMPLE, draws=300), "abcd")
     assert (
-        figure.finding == "A rule that does not see a stop inside a run: caught by end and usage."
+        figure.finding == "A rule that does not see a stop inside a round: caught by end and usage."
     )
-    assert "counted behind a stop, caught" in figure.frames[0].caption
+    assert "counted behind a stop, caught" in figure.frames[-1].caption
+    assert [frame.label for frame in figure.frames] == ["token 1", "token 2", "token 3", "tests"]
+    assert figure.frames[0].caption.startswith("target a 0.56, b 0.33, c 0.11, d 0.00; rule a 0.")

@@ -13,6 +13,7 @@ from lab.ledgers.speculation import (
     acceptance,
     best_drafts,
     break_even,
+    origins,
     speed_up,
     tokens_per_call,
     where_mass_goes,
@@ -47,7 +48,28 @@ def test_a_run_by_hand():
     assert found.rate == Fraction(4, 6)
     assert found.tokens_per_call == Fraction(7, 3)
     assert [position.rate for position in found.positions] == [Fraction(2, 3), HALF, 1]
-    assert repr(found).endswith("3 checks brought 7 tokens; 5 of 9 guesses were thrown away")
+    assert repr(found).endswith(
+        "3 checks brought 7 tokens; "
+        "of 9 guesses 4 stood, 2 fell, and 3 behind them were thrown away"
+    )
+
+
+def test_where_the_tokens_of_a_run_come_from():
+    trace = run([9, 9, 1, 9, 0, 3, 9, 9, 9, 9])
+    assert origins(trace, 3) == {"guess 1": 1, "instead of guess 2": 1, "no check": 1}
+    assert origins(trace, 9) == {
+        "bonus": 1,
+        "guess 1": 2,
+        "guess 2": 1,
+        "guess 3": 1,
+        "instead of guess 1": 1,
+        "instead of guess 2": 1,
+        "no check": 2,
+    }
+
+
+def test_of_the_last_token_before_a_limit_nobody_knows_whether_it_was_guessed():
+    assert origins(run([3], stop_ids=(4,)), 9) == {"end": 1, "guess 1": 1, "no check": 1}
 
 
 def test_a_place_that_was_not_guessed_is_not_reached():
@@ -172,11 +194,13 @@ def test_what_has_no_answer(call, message):
 def test_where_mass_goes():
     check = Check((Fraction(4, 5), Fraction(1, 5)), (Fraction(3, 5), Fraction(2, 5)))
     assert repr(where_mass_goes(check, ["Paris", "Lyon"])).splitlines() == [
+        "what becomes of one guess",
         "token  draft  target  accept  stands  falls  residual  instead  delivered",
         "-----  -----  ------  ------  ------  -----  --------  -------  ---------",
         "Paris    4/5     3/5     3/4     3/5    1/5         0        0        3/5",
         "Lyon     1/5     2/5       1     1/5      0         1      1/5        2/5",
         "all        1       1       –     4/5    1/5         1      1/5          1",
+        "instead = all that falls · residual; delivered = stands + instead",
     ]
 
 

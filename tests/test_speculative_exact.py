@@ -1,8 +1,9 @@
 """Speculation on the shipped pair: whatever the settings, answers come as often as the target alone
 would give them, and rules that are nearly right are found out.
 
-The statistic is Pearson's over the joint of the first three tokens, with 5 expected or more in a
-bin, at the level of 1e-6, with fixed seeds.
+The statistic is Pearson's over the joint of the first tokens, with 5 expected or more in a bin, at
+the level of 1e-6, with fixed seeds. Through the engine five tokens are counted: the first comes
+from the prefill, and the others from three guesses and the bonus.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor
 
 import lab
+from lab.ledgers.speculation import origins
 from lab.model.decoder import logits_alone
 from lab.model.folder import Model, load
 from lab.model.sampling import Choosing, distribution, distributions, draws
@@ -31,11 +33,14 @@ from lab.speculation.proposer import Guess
 from lab.speculation.verify import Check
 
 TEXT = "It is a truth universally acknowledged, that"
-LENGTH = 3
+SURE, UNSURE = "I am very much obliged to you, ", "Mr. Dar"
+"""Behind the first the target is sure enough that five tokens of any setting make many bins; behind
+the second draft and target differ most, which shows with the two likeliest tokens alone."""
+LENGTH, FIRST = 3, 5
 SETTINGS = {
     "plain": Sampling(),
     "temperature": Sampling(temperature=0.6),
-    "top-k": Sampling(top_k=6),
+    "top-k": Sampling(top_k=2),
     "top-p": Sampling(top_p=0.7, temperature=0.9),
     "penalties": Sampling(frequency_penalty=1.5, repetition_penalty=1.3, top_k=6),
 }
@@ -56,24 +61,32 @@ def model(name: str) -> Model:
 
 
 @cache
-def prompt() -> Tokens:
-    return tuple(model("tiny").tokenizer.encode(TEXT))
+def encoded(text: str) -> Tokens:
+    return tuple(model("tiny").tokenizer.encode(text))
+
+
+def prompt(setting: str) -> Tokens:
+    return encoded(UNSURE if setting == "top-k" else SURE)
 
 
 @cache
-def logits(name: str, said: Tokens) -> Tensor:
-    return logits_alone(model(name).decoder, [*prompt(), *said])
+def logits(name: str, behind: Tokens, said: Tokens) -> Tensor:
+    return logits_alone(model(name).decoder, [*behind, *said])
 
 
 def joint(
-    logits_of: Callable[[Tokens], Tensor], sampling: Sampling, least: float, known: Tokens = ()
+    logits_of: Callable[[Tokens], Tensor],
+    sampling: Sampling,
+    least: float,
+    known: Tokens = (),
+    length: int = LENGTH,
 ) -> dict[Tokens, float]:
     """How probable each beginning is that is at least as probable as `least`."""
     found = {(): 1.0}
-    for length in range(LENGTH):
+    for place in range(length):
         longer = {}
         for said, prob in found.items():
-            row = Choosing(sampling, length, known, said)
+            row = Choosing(sampling, place, known, said)
             probs = (prob * distribution(logits_of(said), row)).tolist()
             longer.update({(*said, t): p for t, p in enumerate(probs) if p > 0 and p >= least})
         found = longer
@@ -88,44 +101,53 @@ ANSWERS, TOGETHER = 1200, 60
 @cache
 def expected(setting: str) -> dict[Tokens, float]:
     """What is too rare for a bin of its own has no name."""
-    return joint(partial(logits, "tiny"), SETTINGS[setting], 5 / ANSWERS, prompt())
+    known = prompt(setting)
+    return joint(partial(logits, "tiny", known), SETTINGS[setting], 5 / ANSWERS, known, FIRST)
 
 
-def served(setting: str) -> Counter[Tokens]:
-    """The first tokens of many answers."""
+def served(setting: str) -> lab.Trace:
+    """Many answers, with guesses."""
     requests = [
         lab.Request(
             id=str(number),
-            prompt=prompt(),
-            max_tokens=5,
+            prompt=prompt(setting),
+            max_tokens=FIRST + 1,
             n=TOGETHER,
             sampling=replace(SETTINGS[setting], seed=number),
         )
         for number in range(ANSWERS // TOGETHER)
     ]
     policy = lab.Continuous(seats=TOGETHER, blocks=300, draft_tokens=3)
-    trace = lab.serve(requests, policy, model("tiny"), draft=model("tiny-draft"))
-    return Counter(tuple(record.output[:LENGTH]) for record in trace.requests)
+    return lab.serve(requests, policy, model("tiny"), draft=model("tiny-draft"))
+
+
+def beginnings(trace: lab.Trace) -> Counter[Tokens]:
+    return Counter(tuple(record.output[:FIRST]) for record in trace.requests)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_answers_come_as_often_as_the_target_gives_them(setting: str) -> None:
-    counts = served(setting)
+    trace = served(setting)
+    counts, came = beginnings(trace), origins(trace, FIRST)
     assert counts.total() == ANSWERS
     found = chi_square(counts, expected(setting))
     assert found.p_value > ALPHA
     assert found.degrees >= 10
+    assert came["no check"] == ANSWERS  # the first token of each, and no other
+    for place in ("guess 1", "guess 2", "guess 3", "bonus"):
+        assert came[place] > 100
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_so_many_answers_would_show_whether_the_draft_gave_some(setting: str) -> None:
     """The power of the test where 3 answers in 10 are the draft's own."""
-    mixed = {}
+    mixed, known = {}, prompt(setting)
     for said, prob in expected(setting).items():
         by_draft = 1.0
         for place, token in enumerate(said):
-            row = Choosing(SETTINGS[setting], place, prompt(), said[:place])
-            by_draft *= float(distribution(logits("tiny-draft", said[:place]), row)[token])
+            row = Choosing(SETTINGS[setting], place, known, said[:place])
+            probs_V = distribution(logits("tiny-draft", known, said[:place]), row)
+            by_draft *= float(probs_V[token])
         mixed[said] = 0.7 * prob + 0.3 * by_draft
     assert power(expected(setting), mixed, ANSWERS) > 0.99
 
@@ -140,12 +162,12 @@ def test_a_draft_that_reports_another_distribution_is_found(monkeypatch: Any) ->
         )
 
     def cut(probs_SV: Tensor, at: Sequence[float]) -> list[int]:
-        top = probs_SV.topk(6, dim=-1)
+        top = probs_SV.topk(2, dim=-1)
         return draws(torch.zeros_like(probs_SV).scatter_(1, top.indices, top.values), at)
 
     monkeypatch.setattr(proposer, "distributions", before)
     monkeypatch.setattr(proposer, "draws", cut)
-    assert chi_square(served("top-k"), expected("top-k")).p_value < ALPHA
+    assert chi_square(beginnings(served("top-k")), expected("top-k")).p_value < ALPHA
 
 
 def test_drawing_from_the_target_again_after_a_rejection_is_found(monkeypatch: Any) -> None:
@@ -157,7 +179,34 @@ def test_drawing_from_the_target_again_after_a_rejection_is_found(monkeypatch: A
         return verdict._replace(next_S=torch.tensor(draws(rows_SV, uniforms_SQ[:, -1].tolist())))
 
     monkeypatch.setattr(verify, "rejection_sample", again)
-    assert chi_square(served("top-k"), expected("top-k")).p_value < ALPHA
+    assert chi_square(beginnings(served("top-k")), expected("top-k")).p_value < ALPHA
+
+
+def test_going_on_after_a_rejection_is_found(monkeypatch: Any) -> None:
+    right = verify._by_rejection
+
+    def going_on(target_RV: Tensor, checks: Sequence[Check]) -> list[list[int]]:
+        said = right(target_RV, checks)
+        for tokens, check in zip(said, checks, strict=True):
+            tokens += check.guess.tokens[len(tokens) :]
+        return said
+
+    monkeypatch.setattr(verify, "_by_rejection", going_on)
+    assert chi_square(beginnings(served("top-k")), expected("top-k")).p_value < ALPHA
+
+
+def test_a_bonus_drawn_at_the_place_before_is_found(monkeypatch: Any) -> None:
+    right = verify.rejection_sample
+
+    def too_early(*given: Tensor) -> Any:
+        verdict, (_, counts_S, _, target_SQV, uniforms_SQ) = right(*given), given
+        rows_SV = target_SQV[torch.arange(len(target_SQV)), (counts_S - 1).clamp(min=0)]
+        bonus_S = torch.tensor(draws(rows_SV, uniforms_SQ[:, -1].tolist()))
+        is_bonus_S = (verdict.accepted_S == counts_S) & (counts_S > 0)
+        return verdict._replace(next_S=torch.where(is_bonus_S, bonus_S, verdict.next_S))
+
+    monkeypatch.setattr(verify, "rejection_sample", too_early)
+    assert chi_square(beginnings(served("top-k")), expected("top-k")).p_value < ALPHA
 
 
 # The verification alone, on eight words of the pair, beside the rules of the gallery
@@ -168,14 +217,14 @@ DRAFTS, KEEP, DRAWN = 2, 3, 2000
 @cache
 def alphabet() -> list[int]:
     """The eight likeliest tokens behind the prompt."""
-    return logits("tiny", ()).topk(8).indices.tolist()
+    return logits("tiny", encoded(TEXT), ()).topk(8).indices.tolist()
 
 
 @cache
 def few(name: str, said: Tokens) -> Tensor:
     """The logits of these eight behind a text of them."""
     ids = alphabet()
-    return logits(name, tuple(ids[token] for token in said))[ids].double()
+    return logits(name, encoded(TEXT), tuple(ids[token] for token in said))[ids].double()
 
 
 @dataclass

@@ -138,7 +138,14 @@ def _found(check: Check, columns: Sequence[_Column], again: bool) -> str:
                 f"{worst.token} is delivered with {show(worst.delivered)}, and the target says "
                 f"{show(worst.target)}."
             )
-    return f"{show(check.accepted)} stands, {show(check.rejected)} falls: {_named(columns)}."
+    stands = _in_words(check.accepted, "nothing", "everything").capitalize()
+    falls = _in_words(check.rejected, "nothing", "everything")
+    came = (f"{c.token} {_in_words(c.delivered, 'never', 'always')}" for c in columns)
+    return f"{stands} stands, {falls} falls; delivered: {'; '.join(came)}."
+
+
+def _in_words(prob: Number, none: str, all: str) -> str:
+    return none if prob == 0 else all if prob == 1 else show(prob)
 
 
 def _named(columns: Sequence[_Column]) -> str:
@@ -152,7 +159,7 @@ def _row(probs: Sequence[Number]) -> str:
 def _in_table(table: Table, columns: Sequence[_Column], again: bool) -> Table:
     """The board in rows; drawing again changes its last two columns."""
     if not again:
-        return table
+        return Table(table.columns, table.rows)
     rows = [
         (*row[:-3], column.target, column.instead, column.delivered)
         for row, column in zip(table.rows, columns, strict=False)

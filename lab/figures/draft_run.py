@@ -57,7 +57,7 @@ def draft_run(
         title=title or "Which guesses stand, and what becomes of the others?",
         finding=finding
         or f"{counted(len(calls), 'call')} of the target bring {record.output_tokens} tokens; "
-        f"{counted(thrown, 'guess') if thrown == 1 else f'{thrown} guesses'} thrown away.",
+        f"{'1 guess falls or is' if thrown == 1 else f'{thrown} guesses fall or are'} thrown away.",
         conditions=f"request {request_id} of: {conditions(trace)}; at most {longest} guesses",
         tag=trace.tag,
         unit="step",

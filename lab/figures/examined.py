@@ -17,7 +17,8 @@ from lab.speculation.gallery import Examination
 def examined(name: str, found: Examination, tokens: Sequence[str], title: str = "") -> Scene:
     """Stacked bars, as long as probabilities: for each place in the answer what the target says
     (role `kept`) and what the rule called `name` delivers (`decode`), one part a token. Answers
-    that were over before a place leave its bars short. The one caption holds the verdicts.
+    that were over before a place leave its bars short. The caption holds the verdicts, and the
+    table of steps the bars' numbers, too.
     """
     bars = list(_bars(found, len(tokens)))
     caught = found.caught_by
@@ -25,12 +26,12 @@ def examined(name: str, found: Examination, tokens: Sequence[str], title: str = 
         title=title or "Does the target's distribution come out, and which test notices?",
         finding=f"A rule that {name}: {f'caught by {listed(caught)}' if caught else 'not caught'}.",
         conditions=f"{found.draws:,} answers, {found.wanted - 1} guesses a round, tokens "
-        f"{listed(tokens)}",
+        f"{listed(tokens)} from left to right",
         tag="derived",
         unit="step",
         lanes=tuple(lane for lane, _, _ in bars),
         marks=tuple(mark for bar in bars for mark in _stacked(*bar, tokens)),
-        frames=(Frame(1, "1", _verdicts(found)),),
+        frames=(*_places(bars, tokens), Frame(1, "tests", _verdicts(found))),
         words=f"{_in_table(bars, tokens)!r}\n\n{_verdicts(found)}",
     )
 
@@ -59,7 +60,7 @@ def _stacked(
     start: Number = 0
     for token, who, prob in zip(tokens, COLOURS, probs, strict=False):
         if prob:
-            label = f"{token} {float(prob):.2f}"
+            label = next(_named([token], [prob]))
             yield Mark(f"{lane}.{token}", role, lane, start, start + prob, label, who)
         start += prob
 
@@ -80,6 +81,21 @@ def _verdicts(found: Examination) -> str:
         f"end and usage: {counted(found.behind_stop, 'token')} counted behind a stop, "
         f"{verdict['end and usage' in caught]}"
     )
+
+
+def _places(bars: Sequence[_Bar], tokens: Sequence[str]) -> Iterator[Frame]:
+    """What the bars of each place say, for who cannot see them; the verdicts come at once."""
+    for place in range(0, len(bars), 2):
+        told = (
+            f"{lane.split(',')[0]} {', '.join(_named(tokens, probs))}"
+            for lane, _, probs in bars[place : place + 2]
+        )
+        yield Frame(1, f"token {place // 2 + 1}", "; ".join(told))
+
+
+def _named(tokens: Sequence[str], probs: Sequence[Number]) -> Iterator[str]:
+    for token, prob in zip(tokens, probs, strict=True):
+        yield f"{token} {float(prob):.2f}"
 
 
 def _in_table(bars: Sequence[_Bar], tokens: Sequence[str]) -> Table:

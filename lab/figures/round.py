@@ -9,6 +9,7 @@ from lab.figures.scene import Frame, Mark, Scene
 from lab.ledgers.sizes import Number
 from lab.ledgers.speculation import speed_up, tokens_per_call
 from lab.ledgers.table import Table, show
+from lab.ledgers.words import listed
 
 TAKES, BRINGS = "takes", "brings"
 
@@ -70,12 +71,13 @@ def _marks(alpha: Number, drafts: int, cost: Number, verification: Number) -> It
 def _frames(alpha: Number, drafts: int, cost: Number, verification: Number) -> Iterator[Frame]:
     at = max(drafts * cost, tokens_per_call(alpha, drafts) - 1)
     if at:
+        shares = listed(_short(alpha**place) for place in range(1, drafts + 1))
         yield Frame(
             0,
             "guesses",
             f"{'the draft guesses once' if drafts == 1 else f'the draft guesses {drafts} times'}, "
-            f"{_short(cost)} of a plain step each; guess k is delivered if it and all before it "
-            f"stand, with {_short(alpha)} to the power of k",
+            f"{_short(cost)} of a plain step each; a guess is delivered if it and all before it "
+            f"stand: in {shares} of all rounds",
         )
     yield Frame(
         at,

@@ -7,6 +7,7 @@ independent of the others; in real text neither is quite true.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from lab.ledgers.latency import exact_ratio
 from lab.ledgers.sizes import Number
 from lab.ledgers.table import Shown, Table
-from lab.record import Record
+from lab.record import Record, Run
 from lab.request import Time
 from lab.speculation.acceptance import Check, quotient
 from lab.trace import Trace
@@ -40,7 +41,12 @@ def where_mass_goes(check: Check, tokens: Sequence[str] = ()) -> Table:
     sums = (check.accepted, check.rejected, sum(residual) if residual else None)
     total = ("all", 1, 1, None, *sums, sum(check.refill), sum(check.output))
     columns = ("token", "draft", "target", "accept", "stands", "falls", "residual", "instead")
-    return Table((*columns, "delivered"), (*rows, total))
+    return Table(
+        (*columns, "delivered"),
+        (*rows, total),
+        "what becomes of one guess",
+        ("instead = all that falls · residual; delivered = stands + instead",),
+    )
 
 
 # A run
@@ -103,11 +109,15 @@ class Acceptance(Shown):
             (place, position.reached, position.stood, position.rate)
             for place, position in enumerate(self.positions, 1)
         )
+        reached = sum(position.reached for position in self.positions)
+        fell, behind = reached - self.accepted, self.drafted - reached
         told = (
-            f"{self.checks} checks brought {self.tokens} tokens; {self.thrown_away} of "
-            f"{self.drafted} guesses were thrown away",
+            f"{self.checks} checks brought {self.tokens} tokens; of {self.drafted} guesses "
+            f"{self.accepted} stood, {fell} fell, and {behind} behind them were thrown away",
         )
-        return Table(("guess", "reached", "stood", "rate"), rows, notes=told)
+        return Table(
+            ("guess", "reached", "stood", "rate"), rows, "guesses by their place in a round", told
+        )
 
 
 def acceptance(trace: Trace) -> Acceptance:
@@ -138,6 +148,40 @@ def acceptance(trace: Trace) -> Acceptance:
     )
 
 
+def origins(trace: Trace, first: int) -> dict[str, int]:
+    """Where the first `first` tokens of all answers come from.
+
+    "no check" counts those of a prefill or of a step without guesses, "guess 1" guesses that stood
+    at the first place of a round, "instead of guess 1" what came where one fell, and so on, and
+    "bonus" the tokens behind rounds in which all stood. In a round that ends an answer before its
+    limit the last token counts as "end": whether it was guessed is in no trace.
+
+    Three guesses, of which 2 stand: one of "guess 1", "guess 2" and "instead of guess 3" each.
+    """
+    found: Counter[str] = Counter()
+    for record in trace.requests:
+        came: list[str] = []
+        for run in record.runs:
+            came += _origins(run, ended=_stopped(record) and run is record.runs[-1])
+        found.update(came[:first])
+    return dict(sorted(found.items()))
+
+
+def _origins(run: Run, ended: bool) -> list[str]:
+    if not run.drafts:
+        return ["no check"] * (run.count * run.delivered)
+    if not run.delivered:
+        return []
+    stood = run.delivered - 1
+    last = "bonus" if stood == run.drafts else f"instead of guess {run.delivered}"
+    return [*(f"guess {place}" for place in range(1, stood + 1)), "end" if ended else last]
+
+
+def _stopped(record: Record) -> bool:
+    """Whether the answer was over before its limit."""
+    return record.status == "finished" and record.output_tokens < record.max_tokens
+
+
 class _Round(NamedTuple):
     drafts: int
     stood: int
@@ -151,10 +195,9 @@ class _Round(NamedTuple):
 
 def _rounds(record: Record) -> Iterator[_Round]:
     """The checks of a request that brought something."""
-    stopped = record.status == "finished" and record.output_tokens < record.max_tokens
     for run in record.runs:
         if run.drafts and run.delivered:
-            ended = stopped and run is record.runs[-1]
+            ended = _stopped(record) and run is record.runs[-1]
             yield _Round(run.drafts, run.delivered - 1, ended)
 
 

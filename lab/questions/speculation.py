@@ -64,7 +64,7 @@ def warm_up(guessed: int, stands: int) -> Question:
         WrongNumber(
             10 * stands,
             "leaving out how often it is guessed",
-            "That is how often it is accepted once it is guessed. It is guessed in "
+            "That is how often it stands once it is guessed. It is guessed in "
             f"{10 * guessed} % of all cases only.",
         ),
         WrongNumber(
@@ -74,17 +74,18 @@ def warm_up(guessed: int, stands: int) -> Question:
         ),
         WrongNumber(
             guessed * (10 - stands),
-            "taking those that are rejected",
-            f"Of its guesses {10 * (10 - stands)} % are rejected, and {10 * stands} % accepted.",
+            "taking those that fall",
+            f"Of its guesses {10 * (10 - stands)} % fall, and {10 * stands} % stand.",
         ),
     ]
     return Question(
         text=f"A token is guessed in {10 * guessed} % of all cases. Of these guesses "
-        f"{10 * stands} % are accepted.\n\nIn how many of 100 cases is it guessed and accepted?",
+        f"{10 * stands} % stand, and the others fall.\n\nIn how many of 100 cases is it guessed, "
+        "and does it stand?",
         answer=Number.told_apart(both, "cases", wrong),
         hints=(
             f"In how many of 100 cases is it guessed? {10 * guessed}.",
-            f"Of these, {10 * stands} % are accepted.",
+            f"Of these, {10 * stands} % stand.",
         ),
         worked=(f"{10 * guessed} · {stands}/10 = {both} of 100 cases.",),
     )
@@ -114,10 +115,10 @@ def draw_again(check: Check, dice: random.Random) -> Question:
         Option("less often", found < wanted, told),
     ]
     return Question(
-        text="A small model guesses the next token, and a large one checks it. "
-        f"{_asks(check)} A guess that is at least as probable for the target as for the draft "
-        "stands; any other stands with the ratio of the two. If it falls, the next token is drawn "
-        f"again, from the target.\n\nHow often is the next token {TOKENS[0]}?",
+        text="A small model (the draft) guesses the next token, and a large one (the target) "
+        f"checks it. {_asks(check)} A guess that is at least as probable for the target as for the "
+        "draft stands. Otherwise it stands with the probability target / draft; else it falls, and "
+        f"the next token is drawn from the target.\n\nHow often is the next token {TOKENS[0]}?",
         answer=Prediction(Choice(tuple(options)), told),
         hints=(
             f"In how many of 100 cases is {TOKENS[0]} guessed, and does it ever fall?",
@@ -246,8 +247,8 @@ def residual(check: Check, token: int) -> Question:
     ]
     sums = f"({_plain(lacking[token])}) / ({_plain(check.rejected)})"
     return Question(
-        text=f"{_asks(check)} A guess has fallen.\n\nWith how many percent must {name} be drawn "
-        "now, so that the target's distribution comes out over all cases?",
+        text=f"{_asks(check)} A guess has fallen.\n\nWith how many percent, to one decimal, must "
+        f"{name} be drawn now, so that the target's distribution comes out over all cases?",
         answer=Number.told_apart(answer, "%", wrong, tolerance=Fraction(1, 10)),
         hints=(
             "How much does each token still lack when only guesses that stand are counted?",
@@ -275,7 +276,7 @@ def broken(check: Check, token: int) -> Question:
         WrongNumber(
             _percent(wanted),
             "expecting the target",
-            "That is what the exact rule gives. This one brings twice what stood already.",
+            "That is what the exact rule gives. This rule brings again part of what stood.",
         ),
         WrongNumber(
             _percent(stood),
@@ -290,7 +291,8 @@ def broken(check: Check, token: int) -> Question:
         WrongNumber(
             _percent(check.draft[token] + rejected * wanted),
             "letting all guesses stand",
-            f"Of its guesses only {percent(stood)} of all cases stand.",
+            f"{name} is guessed in {percent(check.draft[token])} of all cases, and in only "
+            f"{percent(stood)} it also stands.",
         ),
     ]
     sums = f"{_plain(stood)} + {_plain(rejected)} · {_plain(wanted)} = {_plain(found)}"

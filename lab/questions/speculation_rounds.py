@@ -165,6 +165,8 @@ def best(setting: Setting) -> Question:
             if drafts
             else "Plain decoding: 1 token a step."
         )
+        if drafts != fastest:
+            says += " Another number of guesses is faster."
         name = "no guesses" if not drafts else counted(drafts, "guess").replace("guesss", "guesses")
         options.append(Option(name, drafts == fastest, says))
     return Question(
@@ -223,8 +225,10 @@ def same_text(probs: Sequence[Fraction], tokens: int) -> Question:
         f"exactly. At each place it says {listed(percent(p) for p in probs)} for three tokens, "
         "whatever came before. The two runs use their random numbers in different ways, so their "
         f"draws have nothing to do with one another.\n\nIn how many percent of all cases are their "
-        f"first {tokens} tokens the same?",
-        answer=Number.told_apart(both, "%", wrong, tolerance=simplest(both / Fraction(100))),
+        f"first {tokens} tokens the same? To one decimal.",
+        answer=Number.told_apart(
+            both, "%", wrong, tolerance=max(simplest(both / Fraction(100)), Fraction(1, 20))
+        ),
         hints=(
             "In how many cases do two draws of one token agree?",
             f"They agree on a token if both draw it: add the squares. Then {tokens} times.",

@@ -1,7 +1,8 @@
 """Rules that look like speculative sampling and are not, and the tests that tell them apart.
 
-Each is a few lines beside the right one, and each has been somebody's bug. What a rule really
-delivers is enumerated, draw by draw, and what a test would see of it is drawn.
+Seven are mistakes that are easily made, and one is often chosen on purpose; each is a few lines
+beside the right one. What a rule really delivers is enumerated, draw by draw, and what a test would
+see of it is drawn.
 """
 
 from __future__ import annotations
@@ -216,7 +217,7 @@ GALLERY = (
         "Nothing is wrong with the tokens. A call of the target brings one less than it could.",
     ),
     Broken(
-        "does not see a stop inside a run",
+        "does not see a stop inside a round",
         deaf_to_stops,
         "end and usage",
         "What a user sees is cut behind the stop and is right. What is counted and paid is not.",

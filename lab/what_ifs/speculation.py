@@ -38,12 +38,12 @@ def one_round(alpha: int, drafts: int, cost: int) -> tuple[Scene]:
 
 def round_in_a_batch(alpha: int, drafts: int, batch: int) -> tuple[Scene]:
     """The same on a device: Llama-3-8B checks guesses of Llama-3.2-1B on an H100, for as many
-    requests as stand in `BATCHES` at place `batch`, each with 1,024 tokens of context."""
+    requests as stand in `BATCHES` at place `batch`, each with 512 tokens of context."""
     requests = BATCHES[batch]
     times = round_times(
         *(model_size("llama-3-8b"), model_size("llama-3.2-1b"), device("h100")),
         batch=requests,
-        context=1024,
+        context=512,
         drafts=drafts,
     )
     scene = round_board(

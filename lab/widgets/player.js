@@ -57,6 +57,10 @@ export function clockAt(scenes, at) {
   return /^\d/.test(label) ? `, ${momentOf(label, scenes[0].unit)}` : `, ${label}`;
 }
 
+/** What a figure is called to those who hear it; only one of several steps can be stepped through. */
+export const figureOf = (scenes, steps) =>
+  `Figure${steps > 1 ? ` in ${steps} steps` : ""}: ${scenes.map((scene) => scene.title).join("; ")}`;
+
 /**
  * Puts a player for scenes into an element. Returns `go(step)`, `show(scenes, ghosts)` for other
  * scenes of the same kinds, and `destroy()`. `onStep` hears of every step, `grips` are for `lanes`.
@@ -75,6 +79,7 @@ export function player(el, scenes, { step = 0, onStep = () => {}, grips } = {}) 
   const pace = () => Math.min(1200, Math.max(60, 20000 / (last + 1))) / Number(speed.value);
   const toggle = () => {
     if (timer) return stop();
+    if (!last) return;
     if (step === last) go(0);
     timer = setInterval(() => {
       if (step + 1 >= last) stop();
@@ -100,12 +105,14 @@ export function player(el, scenes, { step = 0, onStep = () => {}, grips } = {}) 
   });
   tables.setAttribute("aria-pressed", "false");
   const large = button("⤢", "Enlarge the figure", enlarge);
+  const steering = [ // for figures of several steps
+    button("|◀", "Restart", () => byHand(0)),
+    button("‹", "Previous step", () => byHand(step - 1)), play,
+    button("›", "Next step", () => byHand(step + 1)),
+    scrubber, count, speed];
   const root = element("div", { className: "tif tif-player", tabIndex: 0 }, ...parts.map((p) => p.box), caption,
     element("div", { className: "controls" },
-      button("|◀", "Restart", () => byHand(0)),
-      button("‹", "Previous step", () => byHand(step - 1)), play,
-      button("›", "Next step", () => byHand(step + 1)),
-      scrubber, count, speed, tables, large),
+      ...steering, tables, large),
     frames);
   root.setAttribute("role", "group");
 
@@ -129,7 +136,8 @@ export function player(el, scenes, { step = 0, onStep = () => {}, grips } = {}) 
     step = Math.min(step, last);
     scrubber.max = last;
     frames.replaceChildren(table(scenes));
-    root.setAttribute("aria-label", `Figure in ${last + 1} steps: ${scenes.map((s) => s.title).join("; ")}`);
+    steering.forEach((control) => { control.hidden = !last; });
+    root.setAttribute("aria-label", figureOf(scenes, last + 1));
     parts.forEach(({ drawn, words }, i) => { drawn.replace(scenes[i], ghosts[i]); words(scenes[i]); });
     fit();
   }
@@ -143,7 +151,7 @@ export function player(el, scenes, { step = 0, onStep = () => {}, grips } = {}) 
     });
     const told = scenes.map((scene) => toldAt(scene, at));
     const lines = scenes.length > 1 ? scenes.map((s, i) => `${nameOf(s)}: ${told[i]}`) : told;
-    caption.replaceChildren(element("strong", { textContent: `Step ${step + 1} of ${last + 1}${clock(at)}. ` }),
+    caption.replaceChildren(...(last ? [element("strong", { textContent: `Step ${step + 1} of ${last + 1}${clock(at)}. ` })] : []),
       ...lines.flatMap((line, i) => (i ? [element("br"), line] : [line])));
     scrubber.value = step;
     scrubber.setAttribute("aria-valuetext", `step ${step + 1} of ${last + 1}`);

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { foundIn, frameAt, momentsOf, toldAt } from "../../lab/widgets/frames.js";
 import { brackets, ends, labelFor, layout, outlines, spread, whenOf, written } from "../../lab/widgets/lanes.js";
-import { clockAt, coloursOf } from "../../lab/widgets/player.js";
+import { clockAt, coloursOf, figureOf } from "../../lab/widgets/player.js";
 
 const frame = (at, label = String(at)) => ({ at, label, caption: "" });
 const mark = (who, lane, start, stop, role = "decode") => ({ id: `${who}${lane}${start}`, role, lane, start, stop, label: who, who });
@@ -22,6 +22,14 @@ test("the frame that counts is the last that has begun", () => {
   assert.equal(frameAt(scene, 2.5).at, 1);
   assert.equal(frameAt(scene, 3).at, 3);
   assert.equal(frameAt({ frames: [frame(1)] }, 0), null);
+});
+
+test("frames of one moment are one step, which tells the last of them", () => {
+  const still = { title: "Who?", frames: [{ at: 1, label: "a", caption: "first" }, { at: 1, label: "b", caption: "second" }] };
+  assert.deepEqual(momentsOf([still]), [1]);
+  assert.equal(toldAt({ ...still, marks: [] }, 1), "second");
+  assert.equal(figureOf([still], 1), "Figure: Who?");
+  assert.equal(figureOf([still, still], 3), "Figure in 3 steps: Who?; Who?");
 });
 
 test("a mark is past, now or future; its end is already past", () => {
