@@ -64,7 +64,7 @@ def more_devices(model: int, wire: int, batch: int) -> tuple[Scene]:
             title="Who has the next token first?",
             finding=f"First {placed[0]}; then {listed(placed[1:])}.",
             conditions=f"{size.name} in bf16 on H100s, {over.name}, "
-            f"{counted(sequences, 'sequence')} with 1,024 tokens each",
+            f"{counted(sequences, 'sequence')} with 1,024 tokens{' each' if sequences > 1 else ''}",
             tag="derived",
             unit="ms",
             lanes=tuple(lanes.values()),
