@@ -195,12 +195,12 @@ def number_of(request_id: str) -> int:
 
 
 @st.composite
-def scripted(draw: st.DrawFn, failing: bool = False) -> Scripted:
-    """An executor whose answers depend on the request and the position only."""
+def scripted(draw: st.DrawFn, failing: bool = False, all_guesses: bool = False) -> Scripted:
+    """An executor whose answers depend on the request and the position only. With `all_guesses` it
+    has as many as are planned."""
     keep = draw(st.integers(0, 5))
     salt = draw(st.integers(0, 6))
-
-    few = draw(st.sampled_from((2, 4, 99)))
+    few = 99 if all_guesses else draw(st.sampled_from((2, 4, 99)))
 
     def accepts(request_id: str, start: int) -> int:
         return (number_of(request_id) * 5 + start * 3 + salt) % (keep + 1)

@@ -106,7 +106,7 @@ def compare(drawn: tuple[list[Request], Policy], executor: Executor) -> None:
 
 
 @settings(max_examples=120, deadline=None)
-@given(any_run, scripted(failing=True))
+@given(any_run, scripted(failing=True, all_guesses=True))  # no trace has blocks of unmade guesses
 def test_every_step_has_the_blocks_of_the_real_pool(drawn, executor):
     compare(drawn, executor)
 

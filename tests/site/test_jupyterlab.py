@@ -168,7 +168,7 @@ def test_a_chapter_runs_and_its_widgets_come_alive(page: Page, chapter: Path) ->
     assert result["errors"] == []
     assert result["unrun"] == 0
     assert alive(notebook, result["views"]) == result["views"] > 0
-    players = notebook.locator(".tif-player:has(> .controls .count):visible").all()
+    players = notebook.locator(".tif-player:has(> .controls .count:not([hidden])):visible").all()
     assert players
     for player in players:
         count = player.locator("> .controls .count")
