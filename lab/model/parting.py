@@ -22,7 +22,7 @@ class Parting(NamedTuple):
     """The token there; None where the answer is over."""
     wanted: int | None
     margin: float
-    """How far the logit of the token that was said lies below the highest one, in float64."""
+    """How far the lower of the two tokens' logits lies below the highest one, in float64."""
 
 
 def parting(
@@ -41,5 +41,5 @@ def parting(
         one, other = (ids[place] if place < len(ids) else None for ids in (said, wanted))
         return Parting(place, one, other, float("inf"))
     logits_V = logits_alone(decoder, [*prompt, *said[:place]])
-    margin = float(logits_V.max() - logits_V[said[place]])
+    margin = float(logits_V.max() - logits_V[[said[place], wanted[place]]].min())
     return Parting(place, said[place], wanted[place], margin)

@@ -16,8 +16,9 @@ from lab.trace import Trace
 def agreement(one: Trace, other: Trace, workload: Iterable[Request], model: str = "tiny") -> Table:
     """A row for each answer of `workload`: its tokens in `one` beside those in `other`.
 
-    Where they part, the token at which they do, counted from 0, and the margin there: how far the
-    logit of the token in `one` lies below the highest, with the model computed alone in float64.
+    Where they part, the token at which they do, counted from 0, and the margin there: of the two
+    tokens' logits, how far the lower lies below the highest of all, with the model computed alone
+    in float64.
     Other sums round differently, by less than a thousandth of a logit; a larger margin has another
     reason. Margins are for greedy answers: of sampled ones only the place is told.
     """

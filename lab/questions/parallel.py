@@ -50,7 +50,11 @@ def fits_and_busy(layers: int, layer_mb: int, card_mb: int) -> Question:
         held = sketch.held_mb(0)
         fits, busy = sketch.fits(card_mb), min(sketch.busy) == 1
         size = f"Each card must hold {show(held)} MB and has {card_mb}."
-        works = "both work all the time" if busy else f"at work: {_at_work(sketch)} of the time"
+        works = (
+            "both work in every layer, sending not counted"
+            if busy
+            else f"at work: {_at_work(sketch)} of the time"
+        )
         options.append(Option(words, fits and busy, f"{size} While one token is made, {works}."))
     tensor = sketches["tensor parallel: half of every layer on each card"]
     return Question(

@@ -273,7 +273,7 @@ def round_trip(stages: int, stage_ms: int, users: int) -> Question:
         WrongNumber(
             simplest(Fraction(stages * stage_ms, users)),
             "sharing the time among the users",
-            "That is how often any token comes out, on average; each user waits for the own one.",
+            "That is how often any token comes out, on average; each user waits for their own.",
         ),
         WrongNumber(
             (stages + users - 1) * stage_ms,

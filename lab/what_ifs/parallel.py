@@ -86,8 +86,12 @@ def _ms(seconds: Number) -> float:
     return float(seconds * MILLISECONDS)
 
 
+def _rounded(ms: float, digits: int) -> str:
+    return grouped(float(f"{ms:.{digits}g}"))
+
+
 def _said(ms: float) -> str:
-    return f"{grouped(float(f'{ms:.3g}'))} ms"
+    return f"{_rounded(ms, 3)} ms"
 
 
 def _told(step: StepTime) -> str:
@@ -105,7 +109,7 @@ def _bars(lane: str, step: StepTime) -> list[Mark]:
         stop = start + Fraction(seconds)
         if seconds:
             role = "decode" if name == "work" else "exchange"
-            label = f"{name} {_ms(seconds):.2g}"
+            label = f"{name} {_rounded(_ms(seconds), 2)}"
             marks.append(Mark(f"{lane} {name}", role, lane, _ms(start), _ms(stop), label, "A"))
         start = stop
     return marks
