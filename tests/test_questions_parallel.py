@@ -123,6 +123,7 @@ def test_what_is_won_may_be_spent_on_latency(asked):
         {
             "leaving out the bytes": work / 2 / messages,
             "winning all of the work": (work - sent) / messages,
+            "giving all the time to the messages": work / messages,
             "counting one message": work / 2 - sent,
             "halving twice": (work / 2 - sent) / messages / 2,
         },

@@ -167,6 +167,11 @@ def slower(work_us: int, messages: int, sent_us: int) -> Question:
             "Two devices halve the work; they do not make it vanish.",
         ),
         WrongNumber(
+            simplest(Fraction(work_us, messages)),
+            "giving all the time to the messages",
+            "Two devices still need half of the work, and the bytes take their time.",
+        ),
+        WrongNumber(
             simplest(Fraction(work_us, 2) - sent_us),
             "counting one message",
             f"A token waits for {messages} messages, one after the other.",
