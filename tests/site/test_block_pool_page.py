@@ -170,7 +170,7 @@ def test_a_narrow_page_needs_no_sideways_scrolling(
         )
         assert min(sizes) >= 13
         if figure is forked:
-            assert page.locator(".pool tbody tr").count() == 3
+            assert page.locator(".pool tbody tr").count() == 4
 
 
 def test_a_window_made_wide_gets_longer_rows(browser: Browser) -> None:
@@ -194,7 +194,7 @@ def test_a_printed_pool_shows_what_is_left_and_its_colours(browser: Browser) -> 
 def test_a_tree_shows_the_way_of_each_request(browser: Browser) -> None:
     with shown(browser, walks()) as page:
         lines = page.locator(".tree li > p")
-        assert lines.all_inner_texts()[0].split() == ["block", "0", "0–3", "computed"]
+        assert lines.all_inner_texts()[0].split() == ["block", "0", "ids", "0–3", "computed"]
         page.get_by_label("Next step").click()
         assert page.locator(".tree .hit").count() == 2
         assert "found" in lines.nth(1).inner_text()
