@@ -57,20 +57,19 @@ def rejection_sample(
 def _in_torch(
     drafts_SK: Tensor, counts_S: Tensor, draft_SKV: Tensor, target_SQV: Tensor, uniforms_SQ: Tensor
 ) -> Verdict:
-    K, each = drafts_SK.shape[1], torch.arange(len(drafts_SK), device=drafts_SK.device)
-    is_draft_SK = torch.arange(K, device=drafts_SK.device) < counts_S[:, None]
-    token_SK1 = torch.where(is_draft_SK, drafts_SK, 0)[:, :, None]
+    K, each_S = drafts_SK.shape[1], torch.arange(len(drafts_SK), device=drafts_SK.device)
+    token_SK1 = drafts_SK.clamp(0, target_SQV.shape[2] - 1)[:, :, None]
     draft_SK = draft_SKV.gather(2, token_SK1)[:, :, 0]
     target_SK = target_SQV[:, :K].gather(2, token_SK1)[:, :, 0]
-    stands_SK = is_draft_SK & (uniforms_SQ[:, :K] * draft_SK < target_SK)
-    accepted_S = stands_SK.cumprod(1).sum(1)
+    stands_SK = uniforms_SQ[:, :K] * draft_SK < target_SK
+    accepted_S = torch.minimum(stands_SK.cumprod(1).sum(1), counts_S)
 
-    left_SV = target_SV = target_SQV[each, accepted_S]
+    left_SV = target_SV = target_SQV[each_S, accepted_S]
     if K:
-        missing_SV = target_SV - draft_SKV[each, accepted_S.clamp(max=K - 1)]
+        missing_SV = target_SV - draft_SKV[each_S, accepted_S.clamp(max=K - 1)]
         is_rejected_S = (accepted_S < counts_S) & (missing_SV.amax(1) > 0)
         left_SV = torch.where(is_rejected_S[:, None], missing_SV.clamp_(min=0), target_SV)
-    below_SV = left_SV.cumsum(1)
+    below_SV = left_SV.cumsum(1, dtype=torch.float64)
     mass_S1 = below_SV[:, -1:].contiguous()
     next_S1 = torch.searchsorted(below_SV, uniforms_SQ[:, K:] * mass_S1, right=True)
     last_S1 = torch.searchsorted(below_SV, mass_S1)

@@ -80,26 +80,15 @@ def counted(plan: StepPlan, outcome: StepOutcome, sequences: Mapping[str, Sequen
 
 
 def carried_out(plan: StepPlan, outcome: StepOutcome, block_tokens: int) -> StepPlan:
-    """A plan as far as there were guesses to check. A chunk with fewer ends earlier; blocks that
-    were reserved for the others are none of it.
-
-    Of [9:14) with 4 drafts and 1 guess there stays [9:11) with 1; of 2 blocks of 4 tokens, one.
-    """
+    """A plan as far as there were guesses to check."""
     if not outcome.drafted:
         return plan
     return plan._replace(
         written=tuple(
-            _with_guesses(chunk, outcome.drafted.get(chunk.request_id, chunk.drafts), block_tokens)
+            chunk.with_drafts(outcome.drafted.get(chunk.request_id, chunk.drafts), block_tokens)
             for chunk in plan.written
         )
     )
-
-
-def _with_guesses(chunk: Chunk, drafted: int, block_tokens: int) -> Chunk:
-    stop = chunk.stop - chunk.drafts + drafted
-    spare = -(-chunk.stop // block_tokens) - -(-stop // block_tokens)
-    blocks = chunk.blocks[: len(chunk.blocks) - spare]
-    return chunk._replace(stop=stop, drafts=drafted, blocks=blocks)
 
 
 def ending(request_id: str, outcome: StepOutcome) -> tuple[Ending, str]:

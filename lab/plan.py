@@ -53,6 +53,19 @@ class Chunk(NamedTuple):
         known = max(self.cached // block_tokens, self.restored)
         return () if self.fork_of else self.blocks[known:]
 
+    def with_drafts(self, drafts: int, block_tokens: int) -> Chunk:
+        """The chunk with only its first `drafts` guesses. It ends earlier; blocks that were
+        reserved for the others are none of it.
+
+        Of [9:14) with 4 drafts and 1 guess there stays [9:11) with 1; of 2 blocks of 4 tokens, one.
+        """
+        if drafts == self.drafts:
+            return self
+        stop = self.stop - self.drafts + drafts
+        spare = -(-self.stop // block_tokens) - -(-stop // block_tokens)
+        blocks = self.blocks[: len(self.blocks) - spare]
+        return self._replace(stop=stop, drafts=drafts, blocks=blocks)
+
     @property
     def begins(self) -> bool:
         """Whether `blocks` is the sequence's whole table, and what was known of it is void."""

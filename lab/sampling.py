@@ -67,8 +67,11 @@ class Sampling:
     @property
     def has_penalties(self) -> bool:
         """Whether logits depend on what was said before."""
-        none = (1.0, 0.0, 0.0)
-        return (self.repetition_penalty, self.presence_penalty, self.frequency_penalty) != none
+        return (
+            self.repetition_penalty != 1
+            or self.presence_penalty != 0
+            or self.frequency_penalty != 0
+        )
 
     def of_answer(self, number: int) -> Sampling:
         """The settings of one of several answers, from 1 on: each but the first has draws of its

@@ -450,6 +450,9 @@ class Flaky:
     failed: bool = field(default=False)
     name: str = "flaky"
 
+    def move(self, plan: StepPlan) -> int:
+        return self.guesses.move(plan)
+
     def propose(self, plan: StepPlan, answers: Mapping[str, Answer]) -> dict[str, Guess]:
         found = self.guesses.propose(plan, answers)
         if found and not self.failed:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from torch import Tensor
-
 from lab.model.sampling import Choosing, Logprobs
 from lab.model.tokenizer import TextStream
 from lab.plan import Chunk
@@ -22,8 +20,6 @@ class Answer:
     output: list[int] = field(default_factory=list)
     logprobs: list[Logprobs | None] = field(default_factory=list)
     table: list[int] = field(default_factory=list)
-    saved: Tensor | None = None
-    """Its K and V while they are in host memory."""
     text: TextStream | None = None
     """Its tokens as text, where a reader or a stop text needs it."""
     piece: str = ""

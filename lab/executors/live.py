@@ -6,13 +6,14 @@ The executor keeps what the scheduler never sees: token ids, block tables, K and
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 import torch
 from torch import Tensor
 
 from lab.clock import Clock
 from lab.executors.answer import Answer
+from lab.executors.swap_space import SwapSpace
 from lab.model.decoder import Decoder
 from lab.model.flat_batch import FlatBatch, Span
 from lab.model.kv_tensors import KVTensors
@@ -66,6 +67,7 @@ class LiveExecutor:
         self.kv = KVTensors(
             decoder.config, policy.blocks, policy.block_tokens, decoder.dtype, where
         )
+        self._swap_space = SwapSpace(self.kv)
         self.answers: dict[str, Answer] = {}
 
     def reason_against(self, request: Request) -> str:
@@ -105,22 +107,23 @@ class LiveExecutor:
         self.kv.clear([b for chunk in plan.written for b in chunk.new_blocks(self.block_tokens)])
         guesses = self._guesses(plan)
         computed = sorted(
-            (_with(guesses, chunk) for chunk in plan.written if chunk.fork_of is None),
+            (
+                chunk.with_drafts(_num_guesses(guesses, chunk), self.block_tokens)
+                for chunk in plan.written
+                if chunk.fork_of is None
+            ),
             key=lambda chunk: (chunk.num_tokens, chunk.stop),
         )
         logits_RV = self._compute(computed, guesses)
-        for who, _ in plan.swap_in:  # not before: a plan that fails is made again
-            self.answers[who].saved = None
-        asked = [_asked(chunk) for chunk in computed]
+        stops = accumulate(map(_asked, computed))
         rows_of = {
-            chunk.request_id: range(*rows)
-            for chunk, rows in zip(computed, pairwise(accumulate(asked, initial=0)), strict=True)
+            chunk.request_id: range(stop - _asked(chunk), stop)
+            for chunk, stop in zip(computed, stops, strict=True)
         }
-        brings = {
-            chunk.request_id: rows_of[chunk.fork_of or chunk.request_id]
-            for chunk in plan.written
-            if chunk.samples
-        }
+        brings = {who: rows for who, rows in rows_of.items() if rows}
+        for chunk in plan.written:
+            if chunk.fork_of is not None:
+                brings[chunk.request_id] = rows_of[chunk.fork_of]
         return self._outcome(plan, brings, guesses, logits_RV)
 
     def _outcome(
@@ -131,8 +134,9 @@ class LiveExecutor:
         logits_RV: Tensor,
     ) -> StepOutcome:
         """What the rows of logits say for each sequence that gets tokens."""
-        is_good_R = torch.isfinite(logits_RV.amax(dim=-1)).tolist() if brings else []
-        good = {who: rows for who, rows in brings.items() if all(is_good_R[r] for r in rows)}
+        good = brings
+        if brings and not all(is_good_R := logits_RV.amax(dim=-1).isfinite().tolist()):
+            good = {who: rows for who, rows in brings.items() if all(is_good_R[r] for r in rows)}
         tokens: dict[str, tuple[int, ...]] = {}
         stops = {}
         for who, said, logprobs in self._choose(good, guesses, logits_RV):
@@ -157,18 +161,11 @@ class LiveExecutor:
     def _move(self, plan: StepPlan) -> None:
         for who in plan.ended:
             self.answers.pop(who, None)
-        began, moved_bytes = self.clock.now(), 0
-        for who, blocks in plan.swap_out:
-            saved = self.answers[who].saved = self.kv.to_host(blocks)
-            moved_bytes += saved.nbytes
-        for who, blocks in plan.swap_in:
-            answer = self.answers[who]
-            assert answer.saved is not None, "what comes back was moved out before"
-            self.kv.from_host(answer.saved, blocks)
-            moved_bytes += answer.saved.nbytes
+        began, moved_bytes = self.clock.now(), self._swap_space.move(plan)
+        if self.proposer is not None:
+            moved_bytes += self.proposer.move(plan)
         if self._link_bytes_per_s:
             self.clock.wait_until(began + moved_bytes / self._link_bytes_per_s)
-        self.kv.copy_blocks(plan.copies)
 
     def _guesses(self, plan: StepPlan) -> dict[str, Guess]:
         """The guesses for chunks with drafts, where there are any. ValueError for what is none."""
@@ -219,21 +216,14 @@ class LiveExecutor:
             yield from zip(checked, *verify(_rows(logits_RV, rows), checks), strict=True)
 
 
-def _with(guesses: Mapping[str, Guess], chunk: Chunk) -> Chunk:
-    """A chunk with as many drafts as there are guesses for it."""
-    drafts = _num_guesses(guesses, chunk)
-    if drafts == chunk.drafts:
-        return chunk
-    return chunk._replace(stop=chunk.stop - chunk.drafts + drafts, drafts=drafts)
-
-
 def _num_guesses(guesses: Mapping[str, Guess], chunk: Chunk) -> int:
     return len(guesses[chunk.request_id].tokens) if chunk.request_id in guesses else 0
 
 
 def _rows(logits_RV: Tensor, rows: list[int]) -> Tensor:
-    """These rows; without a copy where they are all of them."""
-    return logits_RV if rows == [*range(len(logits_RV))] else logits_RV[rows]
+    """These rows; without a copy where they stand together."""
+    first, stop = rows[0], rows[-1] + 1
+    return logits_RV[first:stop] if rows == [*range(first, stop)] else logits_RV[rows]
 
 
 def _asked(chunk: Chunk) -> int:

@@ -5,6 +5,7 @@ Shapes: S rows that get a token, V ids of the vocabulary.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -72,26 +73,27 @@ def distribution(logits_V: Tensor, row: Choosing) -> Tensor:
 
 
 def distributions(logits_SV: Tensor, rows: Sequence[Choosing]) -> Tensor:
-    """What each row is sampled from, in float64: after penalties, temperature, top-k and top-p.
-    With temperature 0 all of it is on one token. ValueError as `choose`."""
+    """What each row is sampled from: after penalties, temperature, top-k and top-p. In the format
+    of the logits, of 16 bits in float32. With temperature 0 all of it is on one token. ValueError
+    as `choose`."""
     _check(logits_SV, rows)
-    scores_SV = logits_SV.double()
-    changed = [place for place, row in enumerate(rows) if row.sampling.has_penalties]
+    scores_SV = logits_SV if logits_SV.dtype == torch.float64 else logits_SV.float()
+    settings = [row.sampling for row in rows]
+    changed = [place for place, s in enumerate(settings) if s.has_penalties]
     if changed:
         scores_SV = scores_SV.clone()
     for place in changed:
         scores_SV[place] = _penalised(scores_SV[place], rows[place])
-    settings = [row.sampling for row in rows]
     probs_SV = torch.softmax(_over_temperature(scores_SV, settings), dim=-1)
-    if not bool(torch.isfinite(probs_SV[:, 0]).all()):  # what is no number makes a whole row so
+    if not math.isfinite(sum(probs_SV[:, 0].tolist())):  # what is no number makes a whole row so
         raise ValueError(f"logits must be finite, got {scores_SV.amax(dim=-1).tolist()}")
-    if greedy := [place for place, s in enumerate(settings) if s.is_greedy]:
+    if greedy := [place for place, s in enumerate(settings) if s.temperature == 0]:
         probs_SV[greedy] = 0
         probs_SV[greedy, scores_SV[greedy].argmax(dim=-1)] = 1
     cut = [
         place
         for place, s in enumerate(settings)
-        if not s.is_greedy and (s.top_k is not None or s.top_p < 1)
+        if (s.top_k is not None or s.top_p < 1) and not s.is_greedy
     ]
     if cut:
         probs_SV[cut] = _cut(probs_SV[cut], [settings[place] for place in cut])
@@ -103,7 +105,7 @@ def draws(probs_SV: Tensor, at: Sequence[float]) -> list[int]:
 
     A token of mass 0 is never drawn.
     """
-    mass_SV = torch.cumsum(probs_SV, dim=-1)
+    mass_SV = torch.cumsum(probs_SV, dim=-1, dtype=torch.float64)
     at_S = torch.tensor(at, dtype=mass_SV.dtype, device=mass_SV.device)
     wanted_S1 = (at_S * mass_SV[:, -1])[:, None]
     tokens: list[int] = torch.searchsorted(mass_SV, wanted_S1, right=True)[:, 0].tolist()

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lab.executors.answer import Answer
+from lab.executors.swap_space import SwapSpace
 from lab.model.flat_batch import FlatBatch, Span
 from lab.model.folder import Model
 from lab.model.kv_tensors import KVTensors
@@ -37,6 +38,11 @@ class Proposer(Protocol):
     @property
     def name(self) -> str: ...
 
+    def move(self, plan: StepPlan) -> int:
+        """Move what `plan` moves, where K and V are kept. Called before `propose`, and before any
+        block table changes. Returns the bytes between device and host memory."""
+        ...
+
     def propose(self, plan: StepPlan, answers: Mapping[str, Answer]) -> dict[str, Guess]:
         """Guesses for the chunks of `plan` that have drafts, at most so many for each.
 
@@ -55,6 +61,9 @@ class Script:
 
     answers: Mapping[str, Sequence[int]]
     name: str = field(default="script", init=False)
+
+    def move(self, plan: StepPlan) -> int:
+        return 0
 
     def propose(self, plan: StepPlan, answers: Mapping[str, Answer]) -> dict[str, Guess]:
         return {
@@ -84,6 +93,9 @@ class PromptLookup:
             raise ValueError(
                 f"shortest must be from 1 to longest = {self.longest}, got {self.shortest}"
             )
+
+    def move(self, plan: StepPlan) -> int:
+        return 0
 
     def propose(self, plan: StepPlan, answers: Mapping[str, Answer]) -> dict[str, Guess]:
         found = {}
@@ -131,11 +143,11 @@ class DraftModel:
         self.kv = KVTensors(model.config, blocks, block_tokens, model.decoder.dtype, where)
         self.known = [0] * blocks
         """Of each block in a table, how many of its first tokens have K and V here."""
-        self.saved: dict[str, tuple[Tensor, list[int]]] = {}
-        """K and V of those in host memory, and how many tokens of each of their blocks."""
+        self._swap_space = SwapSpace(self.kv)
+        self.saved: dict[str, list[int]] = {}
+        """The same of each block of those in host memory."""
 
     def propose(self, plan: StepPlan, answers: Mapping[str, Answer]) -> dict[str, Guess]:
-        self._move(plan)
         for chunk in plan.written:
             self._enter(chunk, answers[chunk.request_id].table)
         limit = self.decoder.config.max_positions
@@ -155,22 +167,21 @@ class DraftModel:
 
     # What the draft knows
 
-    def _move(self, plan: StepPlan) -> None:
-        for who in plan.ended:
-            self.saved.pop(who, None)
+    def move(self, plan: StepPlan) -> int:
+        moved_bytes = self._swap_space.move(plan)
         for who, blocks in plan.swap_out:
-            self.saved[who] = self.kv.to_host(blocks), [self.known[block] for block in blocks]
+            self.saved[who] = [self.known[block] for block in blocks]
+        for who in self.saved.keys() - self._swap_space.saved.keys():
+            del self.saved[who]
         for chunk in plan.written:
-            if not chunk.restored:  # it is back since its last step, or starts over
-                self.saved.pop(chunk.request_id, None)
-        for who, blocks in plan.swap_in:
-            tensor, known = self.saved[who]
-            self.kv.from_host(tensor, blocks)
-            for block, count in zip(blocks, known, strict=True):
-                self.known[block] = count
-        self.kv.copy_blocks(plan.copies)
-        for source, target in plan.copies:
-            self.known[target] = self.known[source]
+            if chunk.restored:
+                back = chunk.blocks[: chunk.restored]
+                for block, count in zip(back, self.saved[chunk.request_id], strict=True):
+                    self.known[block] = count
+            if chunk.copy:
+                source, target = chunk.copy
+                self.known[target] = self.known[source]
+        return moved_bytes
 
     def _enter(self, chunk: Chunk, table: Sequence[int]) -> None:
         """Of blocks that are new nothing is known, and nothing from the chunk's start on."""
@@ -241,7 +252,7 @@ class DraftModel:
         probs_SKV = None
         if not is_plain:
             shape = len(guessing), counts[0], self._vocab
-            probs_SKV = torch.zeros(shape, dtype=torch.float64, device=logits_SV.device)
+            probs_SKV = logits_SV.new_zeros(shape)
         for k in range(counts[0]):
             active = sum(count > k for count in counts)
             rows = [choosing[s].after(said[s]) for s in range(active)]

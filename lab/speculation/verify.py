@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from kernels import rejection_sample
-from kernels.choice import runs_triton
 from lab.model.sampling import Choosing, Logprobs, are_plain, distributions, logprobs
 from lab.sampling import uniform
 from lab.speculation.proposer import Guess
@@ -51,7 +50,7 @@ def verify(
     starts = [*accumulate((len(check.guess.tokens) + 1 for check in checks), initial=0)]
     if len(logits_RV) != len(rows):
         raise ValueError(f"there are {len(logits_RV)} rows of logits and {len(rows)} to choose for")
-    if are_plain(rows):
+    if are_plain(check.choosing for check in checks):
         likeliest: list[int] = logits_RV.argmax(dim=-1).tolist()
         said = [
             _that_match(check.guess.tokens, likeliest[start:stop])
@@ -65,6 +64,8 @@ def verify(
             logprobs(logits_RV, target_RV, start + place, token, check.choosing.sampling)
             for place, token in enumerate(tokens)
         ]
+        if check.choosing.sampling.logprobs is not None
+        else [None] * len(tokens)
         for check, tokens, start in zip(checks, said, starts, strict=False)
     ]
     return said, found
@@ -80,18 +81,17 @@ def _that_match(guesses: Sequence[int], likeliest: Sequence[int]) -> list[int]:
 
 def _by_rejection(target_RV: Tensor, checks: Sequence[Check]) -> list[list[int]]:
     counts = [len(check.guess.tokens) for check in checks]
-    K, where = max(counts), target_RV.device
-    exact = torch.float32 if runs_triton(target_RV[:0].float()) else torch.float64
+    K, kind = max(counts), {"dtype": target_RV.dtype, "device": target_RV.device}
     drafts = [
         [*check.guess.tokens, *[0] * (K - n)] for check, n in zip(checks, counts, strict=True)
     ]
     uniforms = [_uniforms(check.choosing, n, K) for check, n in zip(checks, counts, strict=True)]
     verdict = rejection_sample(
-        torch.tensor(drafts, dtype=torch.long, device=where).view(len(checks), K),
-        torch.tensor(counts, device=where),
-        _draft_probs([check.guess for check in checks], K, target_RV).to(exact),
-        _in_rows_of(target_RV, counts, K).to(exact),
-        torch.tensor(uniforms, dtype=exact, device=where),
+        torch.tensor(drafts, dtype=torch.long, device=target_RV.device).view(len(checks), K),
+        torch.tensor(counts, device=target_RV.device),
+        _draft_probs([check.guess for check in checks], K, target_RV).to(target_RV.dtype),
+        _in_rows_of(target_RV, counts, K),
+        torch.tensor(uniforms, **kind),
     )
     return [
         [*check.guess.tokens[:stands], token]
