@@ -57,43 +57,52 @@ def rejection_sample(
 def _in_torch(
     drafts_SK: Tensor, counts_S: Tensor, draft_SKV: Tensor, target_SQV: Tensor, uniforms_SQ: Tensor
 ) -> Verdict:
-    K, each_S = drafts_SK.shape[1], torch.arange(len(drafts_SK), device=drafts_SK.device)
-    token_SK1 = drafts_SK.clamp(0, target_SQV.shape[2] - 1)[:, :, None]
-    draft_SK = draft_SKV.gather(2, token_SK1)[:, :, 0]
-    target_SK = target_SQV[:, :K].gather(2, token_SK1)[:, :, 0]
-    stands_SK = uniforms_SQ[:, :K] * draft_SK < target_SK
-    accepted_S = torch.minimum(stands_SK.cumprod(1).sum(1), counts_S)
+    """Drafts are few numbers, judged one by one; the rows behind them are drawn from together."""
+    draft, target = draft_SKV.cpu().numpy().item, target_SQV.cpu().numpy().item
+    asked = zip(drafts_SK.tolist(), counts_S.tolist(), uniforms_SQ.tolist(), strict=True)
+    accepted, where = [], drafts_SK.device
+    for s, (tokens, count, uniforms) in enumerate(asked):
+        k = 0
+        while k < count and uniforms[k] * draft(s, k, tokens[k]) < target(s, k, tokens[k]):
+            k += 1
+        accepted.append(k)
 
+    K, each_S = drafts_SK.shape[1], torch.arange(len(accepted), device=where)
+    accepted_S = torch.tensor(accepted, dtype=torch.long, device=where)
     left_SV = target_SV = target_SQV[each_S, accepted_S]
     if K:
-        missing_SV = target_SV - draft_SKV[each_S, accepted_S.clamp(max=K - 1)]
-        is_rejected_S = (accepted_S < counts_S) & (missing_SV.amax(1) > 0)
-        left_SV = torch.where(is_rejected_S[:, None], missing_SV.clamp_(min=0), target_SV)
+        draft_SV = draft_SKV[each_S, accepted_S.clamp(max=K - 1)]
+        is_rejected_S1 = (accepted_S < counts_S)[:, None]
+        left_SV = torch.where(is_rejected_S1, target_SV - draft_SV, target_SV).clamp_(min=0)
     below_SV = left_SV.cumsum(1, dtype=torch.float64)
-    mass_S1 = below_SV[:, -1:].contiguous()
-    next_S1 = torch.searchsorted(below_SV, uniforms_SQ[:, K:] * mass_S1, right=True)
-    last_S1 = torch.searchsorted(below_SV, mass_S1)
-    return Verdict(accepted_S, torch.minimum(next_S1, last_S1)[:, 0])
+    if not below_SV[:, -1].all():  # of some nothing is left
+        below_SV = torch.where(below_SV[:, -1:] > 0, below_SV, target_SV.cumsum(1))
+    wanted_S1 = uniforms_SQ[:, K:] * below_SV[:, -1:]
+    return Verdict(accepted_S, torch.searchsorted(below_SV, wanted_S1, right=True)[:, 0])
 
 
 def _check(
     drafts_SK: Tensor, counts_S: Tensor, draft_SKV: Tensor, target_SQV: Tensor, uniforms_SQ: Tensor
 ) -> None:
-    given = [drafts_SK, counts_S, draft_SKV, target_SQV, uniforms_SQ]
-    shapes = [list(tensor.shape) for tensor in given]
-    (S, K), V = (shapes[0] + [0, 0])[:2], shapes[3][-1]
-    if shapes != [[S, K], [S], [S, K, V], [S, K + 1, V], [S, K + 1]]:
+    given = (drafts_SK, counts_S, draft_SKV, target_SQV, uniforms_SQ)
+    shapes = [tuple(tensor.shape) for tensor in given]
+    (S, K), V = (*shapes[0], 0, 0)[:2], shapes[3][-1]
+    if shapes != [(S, K), (S,), (S, K, V), (S, K + 1, V), (S, K + 1)]:
+        found = ", ".join(str([*shape]) for shape in shapes)
         raise ValueError(
             "rejection_sample needs drafts [S, K], counts [S], draft [S, K, V], target "
-            f"[S, K + 1, V] and uniforms [S, K + 1], got {', '.join(map(str, shapes))}"
+            f"[S, K + 1, V] and uniforms [S, K + 1], got {found}"
         )
-    kinds = {tensor.dtype for tensor in given[2:]}
-    if kinds != {torch.float32} and kinds != {torch.float64}:
-        raise ValueError(f"probabilities and uniforms must all be float32 or float64, got {kinds}")
+    kinds = [tensor.dtype for tensor in given[2:]]
+    if kinds[0] != kinds[1] or not {*kinds} <= {torch.float32, torch.float64}:
+        raise ValueError(
+            "probabilities must both be float32 or float64, and uniforms one of them, got "
+            f"{', '.join(map(str, kinds))}"
+        )
     for tensor, shape in zip(given, shapes, strict=True):
         if not tensor.is_contiguous():
             raise ValueError(
-                f"rejection_sample needs contiguous inputs, got {shape} with strides "
+                f"rejection_sample needs contiguous inputs, got {[*shape]} with strides "
                 f"{tensor.stride()}"
             )
 

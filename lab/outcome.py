@@ -44,18 +44,19 @@ def check_outcome(plan: StepPlan, outcome: StepOutcome) -> None:
 
 
 def _check_names(plan: StepPlan, outcome: StepOutcome) -> None:
-    named = {
-        *(*(outcome.tokens or ()), *outcome.accepted, *outcome.failures, *outcome.stops),
-        *outcome.drafted,
-    }
-    if named and (strangers := named - {chunk.request_id for chunk in plan.written}):
-        raise ValueError(
-            f"request {min(strangers)!r}: the outcome speaks of it, and it is none of the chunks "
-            "that the plan writes out"
-        )
-    silent = {chunk.request_id for chunk in plan.written if not _brings(chunk, outcome)}
-    if early := silent & {*outcome.stops}:
-        raise ValueError(f"request {min(early)!r}: it cannot stop in a step that brings no token")
+    written = {chunk.request_id for chunk in plan.written}
+    for named in (outcome.tokens or (), *outcome[2:]):
+        if not written.issuperset(named):
+            raise ValueError(
+                f"request {min({*named} - written)!r}: the outcome "
+                "speaks of it, and it is none of the chunks that the plan writes out"
+            )
+    if outcome.stops:
+        silent = {chunk.request_id for chunk in plan.written if not _brings(chunk, outcome)}
+        if early := silent & {*outcome.stops}:
+            raise ValueError(
+                f"request {min(early)!r}: it cannot stop in a step that brings no token"
+            )
 
 
 def counted(plan: StepPlan, outcome: StepOutcome, sequences: Mapping[str, Sequence]) -> StepOutcome:

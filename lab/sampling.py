@@ -73,6 +73,11 @@ class Sampling:
             or self.frequency_penalty != 0
         )
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether unlikely tokens are never drawn."""
+        return (self.top_k is not None or self.top_p < 1) and not self.is_greedy
+
     def of_answer(self, number: int) -> Sampling:
         """The settings of one of several answers, from 1 on: each but the first has draws of its
         own."""

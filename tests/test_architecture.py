@@ -68,6 +68,7 @@ ALLOWED = {
     "executors": {"request", "plan", "trace", "ledgers", "speculation"},
     "attention/live": {"model"},
     "executors/answer": {"request", "plan", "model"},
+    "executors/swap_space": {"plan", "model"},
     "speculation/proposer": {"sampling", "plan", "executors", "model"},
     "speculation/verify": {"sampling", "model", "speculation"},
     "executors/live": {
@@ -133,7 +134,7 @@ PACKAGES = {  # what a row needs beyond the standard library
     "model": {"torch", "safetensors", "tokenizers", "jinja2", "kernels"},
     "figures/vega": {"altair"},
     "attention/live": {"torch"},
-    "executors/answer": {"torch"},
+    "executors/swap_space": {"torch"},
     "speculation/proposer": {"torch"},
     "speculation/verify": {"torch", "kernels"},
     "executors/live": {"torch"},

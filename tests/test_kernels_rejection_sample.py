@@ -98,6 +98,11 @@ def test_sequences_have_as_many_drafts_as_they_have() -> None:
     assert (verdict.accepted_S <= torch.tensor([0, 4, 1, 3, 2, 0], device=DEVICE)).all()
 
 
+def test_uniforms_may_be_finer_than_the_probabilities() -> None:
+    given = drafted(5, 3, 70)
+    assert_right(given._replace(uniforms_SQ=given.uniforms_SQ.double() + 2**-40))
+
+
 def test_equal_distributions_accept_everything_and_an_impossible_draft_is_rejected() -> None:
     given = drafted(8, 3, 40)
     target_SQV = given.target_SQV.clone()
@@ -198,7 +203,7 @@ def test_faults_are_named_with_the_shapes() -> None:
         ValueError, match=r"got \[2, 3\], \[2\], \[2, 3, 5\], \[2, 3, 5\], \[2, 4\]"
     ):
         rejection_sample(*given._replace(target_SQV=given.target_SQV[:, 1:]))
-    with pytest.raises(ValueError, match="must all be float32 or float64"):
+    with pytest.raises(ValueError, match="both be float32 or float64, and uniforms one of them"):
         rejection_sample(*given._replace(uniforms_SQ=given.uniforms_SQ.half()))
     with pytest.raises(ValueError, match=r"contiguous inputs, got \[2, 4\] with strides \(1, 2\)"):
         rejection_sample(*given._replace(uniforms_SQ=given.uniforms_SQ.T.contiguous().T))

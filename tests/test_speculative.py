@@ -255,6 +255,28 @@ def test_a_swapped_draft_goes_on_where_it_was() -> None:
     assert max(caught_up) <= 2
 
 
+def test_what_the_draft_moves_is_counted_for_the_link_too() -> None:
+    requests = [ask(f"r{i}", [*range(7), i], 14) for i in range(3)]
+    policy = lab.Continuous(seats=3, blocks=12, block_tokens=4, preemption="swap", draft_tokens=2)
+    engine = live_engine(TARGET, policy, draft=DRAFT, link_bytes_per_s=2e4)
+    waited: list[float] = []
+    wait_until = engine.clock.wait_until
+
+    def watched(moment: float) -> None:
+        waited.append(moment - engine.clock.now())
+        wait_until(moment)
+
+    engine.clock.wait_until = watched  # type: ignore[method-assign]
+    trace = run_by_hand(engine, requests)
+    blocks = sum(stay.swapped_out for record in trace.requests for stay in record.stays)
+    draft: Any = engine.executor.proposer
+    both = sum(kv.num_bytes // kv.num_blocks for kv in (engine.executor.kv, draft.kv))
+    assert blocks > 0
+    assert sum(wait for wait in waited if wait > 0) == pytest.approx(
+        2 * blocks * both / 2e4, rel=0.2
+    )
+
+
 # How many steps
 
 

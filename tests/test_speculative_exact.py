@@ -158,7 +158,7 @@ def test_a_draft_that_reports_another_distribution_is_found(monkeypatch: Any) ->
 
     def before(logits_SV: Tensor, rows: Sequence[Choosing]) -> Tensor:
         return given(
-            logits_SV, [replace(r, sampling=replace(r.sampling, top_k=None)) for r in rows]
+            logits_SV, [r._replace(sampling=replace(r.sampling, top_k=None)) for r in rows]
         )
 
     def cut(probs_SV: Tensor, at: Sequence[float]) -> list[int]:

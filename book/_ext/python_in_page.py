@@ -33,7 +33,8 @@ FETCHED = [name for name in NEEDED if not name.endswith(".mjs")]
 """What the worker can count while it comes; modules come by import."""
 BEYOND_PYTHON = {
     *("attention/live.py", "calibration.py", "deliveries.py", "executors/answer.py"),
-    *("executors/live.py", "figures/charts.py", "figures/vega.py", "live.py", "model"),
+    *("executors/live.py", "executors/swap_space.py", "live.py", "model"),
+    *("figures/charts.py", "figures/vega.py"),
     *(f"parallel/{name}.py" for name in ("agreement", "collectives", "context", "expert")),
     *(f"parallel/{name}.py" for name in ("pipeline", "replicas", "serving", "tensor")),
     *(f"parallel/{name}.py" for name in ("worker", "world", "zero")),

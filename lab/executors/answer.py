@@ -34,6 +34,10 @@ class Answer:
         that ends the answer by its id is none of the text.
         """
         self.piece = ""
+        if self.text is None and not (self.request.stop_ids or self.request.end_ids):
+            self.output += tokens
+            self.logprobs += logprobs
+            return tuple(tokens), False
         for count, (token, said) in enumerate(zip(tokens, logprobs, strict=True), 1):
             self.output.append(token)
             self.logprobs.append(said)

@@ -5,8 +5,8 @@ The executor keeps what the scheduler never sees: token ids, block tables, K and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -115,15 +115,14 @@ class LiveExecutor:
             key=lambda chunk: (chunk.num_tokens, chunk.stop),
         )
         logits_RV = self._compute(computed, guesses)
-        stops = accumulate(map(_asked, computed))
-        rows_of = {
-            chunk.request_id: range(stop - _asked(chunk), stop)
-            for chunk, stop in zip(computed, stops, strict=True)
-        }
-        brings = {who: rows for who, rows in rows_of.items() if rows}
+        brings: dict[str, range] = {}
+        row = 0
+        for chunk in computed:
+            if chunk.samples:
+                brings[chunk.request_id] = range(row, row := row + _asked(chunk))
         for chunk in plan.written:
             if chunk.fork_of is not None:
-                brings[chunk.request_id] = rows_of[chunk.fork_of]
+                brings[chunk.request_id] = brings[chunk.fork_of]
         return self._outcome(plan, brings, guesses, logits_RV)
 
     def _outcome(
@@ -135,7 +134,8 @@ class LiveExecutor:
     ) -> StepOutcome:
         """What the rows of logits say for each sequence that gets tokens."""
         good = brings
-        if brings and not all(is_good_R := logits_RV.amax(dim=-1).isfinite().tolist()):
+        if brings and not math.isfinite(logits_RV.sum()):
+            is_good_R = logits_RV.amax(dim=-1).isfinite().tolist()
             good = {who: rows for who, rows in brings.items() if all(is_good_R[r] for r in rows)}
         tokens: dict[str, tuple[int, ...]] = {}
         stops = {}
@@ -174,7 +174,9 @@ class LiveExecutor:
         found = self.proposer.propose(plan, self.answers)
         room, vocab = {c.request_id: c.drafts for c in plan.written}, self.decoder.config.vocab
         for who, (tokens, _) in found.items():
-            if len(tokens) > room.get(who, 0) or not all(0 <= t < vocab for t in tokens):
+            if len(tokens) > room.get(who, 0) or (
+                tokens and not 0 <= min(tokens) <= max(tokens) < vocab
+            ):
                 raise ValueError(
                     f"request {who!r}: {self.proposer.name!r} must guess at most "
                     f"{room.get(who, 0)} of {vocab} tokens, got {tokens}"

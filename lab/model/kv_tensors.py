@@ -66,8 +66,8 @@ class KVTensors:
 
     def clear(self, blocks: Sequence[int]) -> None:
         """Make everything in these blocks zero again."""
-        if blocks:
-            self._all.index_fill_(1, self.index(blocks), 0)
+        for block in blocks:
+            self._all[:, block].zero_()
 
     def to_host(self, blocks: Sequence[int]) -> Tensor:
         """A copy of these blocks in host memory, for `from_host`. Its `nbytes` were moved."""

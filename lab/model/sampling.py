@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -23,8 +22,7 @@ class Logprobs(NamedTuple):
     top: tuple[tuple[int, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Choosing:
+class Choosing(NamedTuple):
     """What is known of one row: its settings, the position of the token to be chosen, and what was
     said before, for penalties: ids of the prompt and of the answer so far."""
 
@@ -79,23 +77,18 @@ def distributions(logits_SV: Tensor, rows: Sequence[Choosing]) -> Tensor:
     _check(logits_SV, rows)
     scores_SV = logits_SV if logits_SV.dtype == torch.float64 else logits_SV.float()
     settings = [row.sampling for row in rows]
-    changed = [place for place, s in enumerate(settings) if s.has_penalties]
-    if changed:
-        scores_SV = scores_SV.clone()
-    for place in changed:
-        scores_SV[place] = _penalised(scores_SV[place], rows[place])
-    probs_SV = torch.softmax(_over_temperature(scores_SV, settings), dim=-1)
+    kinds = {id(s): s for s in settings}.values()  # the rows of one request share theirs
+    if any(s.has_penalties for s in kinds):
+        scores_SV = torch.stack([_penalised(*one) for one in zip(scores_SV, rows, strict=True)])
+    probs_SV = torch.softmax(_over_temperature(scores_SV, settings, kinds), dim=-1)
     if not math.isfinite(sum(probs_SV[:, 0].tolist())):  # what is no number makes a whole row so
         raise ValueError(f"logits must be finite, got {scores_SV.amax(dim=-1).tolist()}")
-    if greedy := [place for place, s in enumerate(settings) if s.temperature == 0]:
+    if any(s.is_greedy for s in kinds):
+        greedy = [place for place, s in enumerate(settings) if s.is_greedy]
         probs_SV[greedy] = 0
         probs_SV[greedy, scores_SV[greedy].argmax(dim=-1)] = 1
-    cut = [
-        place
-        for place, s in enumerate(settings)
-        if (s.top_k is not None or s.top_p < 1) and not s.is_greedy
-    ]
-    if cut:
+    if any(s.is_cut for s in kinds):
+        cut = [place for place, s in enumerate(settings) if s.is_cut]
         probs_SV[cut] = _cut(probs_SV[cut], [settings[place] for place in cut])
     return probs_SV
 
@@ -132,8 +125,10 @@ def logprobs(
 
 
 def _check(logits_SV: Tensor, rows: Sequence[Choosing]) -> None:
-    if len(rows) != len(logits_SV):
-        raise ValueError(f"there are {len(logits_SV)} rows of logits and {len(rows)} to choose for")
+    if len(rows) != logits_SV.shape[0]:
+        raise ValueError(
+            f"there are {logits_SV.shape[0]} rows of logits and {len(rows)} to choose for"
+        )
 
 
 def _cut(probs_SV: Tensor, settings: Sequence[Sampling]) -> Tensor:
@@ -153,11 +148,15 @@ def _cut(probs_SV: Tensor, settings: Sequence[Sampling]) -> Tensor:
     return cut_SV / cut_SV.sum(-1, keepdim=True)
 
 
-def _over_temperature(scores_SV: Tensor, settings: Sequence[Sampling]) -> Tensor:
-    temperatures = [s.temperature or 1.0 for s in settings]
-    if len({*temperatures}) == 1:
-        return scores_SV / temperatures[0]
-    return scores_SV / scores_SV.new_tensor(temperatures)[:, None]
+def _over_temperature(
+    scores_SV: Tensor, settings: Sequence[Sampling], kinds: Iterable[Sampling]
+) -> Tensor:
+    temperatures = {s.temperature or 1.0 for s in kinds}
+    if temperatures == {1.0}:
+        return scores_SV
+    if len(temperatures) == 1:
+        return scores_SV / temperatures.pop()
+    return scores_SV / scores_SV.new_tensor([[s.temperature or 1.0] for s in settings])
 
 
 def _penalised(scores_V: Tensor, row: Choosing) -> Tensor:

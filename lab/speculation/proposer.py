@@ -161,7 +161,7 @@ class DraftModel:
                 guessing.append((chunk, answer, min(chunk.drafts, limit + 1 - stop)))
             elif chunk.num_tokens > 1 or chunk.start < len(answer.prompt):
                 reading.append((chunk, answer))
-        guessing.sort(key=lambda one: -one[2])
+        guessing.sort(key=lambda one: (-one[2], one[0].stop))  # of equals, as the target has them
         logits_SV = self._catch_up(reading, guessing)
         return self._guess(guessing, logits_SV) if guessing else {}
 

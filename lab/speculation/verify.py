@@ -46,10 +46,12 @@ def verify(
     and the purpose "residual". At temperature 0 a guess stands if it is the likeliest token.
     ValueError for another number of rows, and for logits that are not finite.
     """
-    rows = [row for check in checks for row in check.rows]
-    starts = [*accumulate((len(check.guess.tokens) + 1 for check in checks), initial=0)]
-    if len(logits_RV) != len(rows):
-        raise ValueError(f"there are {len(logits_RV)} rows of logits and {len(rows)} to choose for")
+    asked = [len(check.guess.tokens) + 1 for check in checks]
+    starts = [*accumulate(asked, initial=0)]
+    if logits_RV.shape[0] != starts[-1]:
+        raise ValueError(
+            f"there are {logits_RV.shape[0]} rows of logits and {starts[-1]} to choose for"
+        )
     if are_plain(check.choosing for check in checks):
         likeliest: list[int] = logits_RV.argmax(dim=-1).tolist()
         said = [
@@ -57,9 +59,10 @@ def verify(
             for check, (start, stop) in zip(checks, pairwise(starts), strict=True)
         ]
         return said, [[None] * len(tokens) for tokens in said]
+    rows = [row for check in checks for row in check.rows]
     target_RV = distributions(logits_RV, rows)
     said = _by_rejection(target_RV, checks)
-    found = [
+    found: list[list[Logprobs | None]] = [
         [
             logprobs(logits_RV, target_RV, start + place, token, check.choosing.sampling)
             for place, token in enumerate(tokens)
@@ -81,17 +84,17 @@ def _that_match(guesses: Sequence[int], likeliest: Sequence[int]) -> list[int]:
 
 def _by_rejection(target_RV: Tensor, checks: Sequence[Check]) -> list[list[int]]:
     counts = [len(check.guess.tokens) for check in checks]
-    K, kind = max(counts), {"dtype": target_RV.dtype, "device": target_RV.device}
+    K, where = max(counts), target_RV.device
     drafts = [
         [*check.guess.tokens, *[0] * (K - n)] for check, n in zip(checks, counts, strict=True)
     ]
     uniforms = [_uniforms(check.choosing, n, K) for check, n in zip(checks, counts, strict=True)]
     verdict = rejection_sample(
-        torch.tensor(drafts, dtype=torch.long, device=target_RV.device).view(len(checks), K),
-        torch.tensor(counts, device=target_RV.device),
-        _draft_probs([check.guess for check in checks], K, target_RV).to(target_RV.dtype),
+        torch.tensor(drafts, dtype=torch.long, device=where).view(len(checks), K),
+        torch.tensor(counts, device=where),
+        _draft_probs([check.guess for check in checks], counts, target_RV).to(target_RV.dtype),
         _in_rows_of(target_RV, counts, K),
-        torch.tensor(uniforms, **kind),
+        torch.tensor(uniforms, dtype=torch.float64, device=where),
     )
     return [
         [*check.guess.tokens[:stands], token]
@@ -107,10 +110,12 @@ def _uniforms(choosing: Choosing, count: int, K: int) -> list[float]:
     return [*accept, *[0.0] * (K - count), uniform(seed, first, "residual")]
 
 
-def _draft_probs(guesses: Sequence[Guess], K: int, target_RV: Tensor) -> Tensor:
+def _draft_probs(guesses: Sequence[Guess], counts: Sequence[int], target_RV: Tensor) -> Tensor:
+    """One matrix for each sequence, filled up with zeros."""
+    K = max(counts)
     given = [guess.probs_KV for guess in guesses if guess.probs_KV is not None]
-    if len(given) == len(guesses) and all(len(probs_KV) == K for probs_KV in given):
-        return torch.stack(given)
+    if len(given) == len(guesses) and min(counts) == K:
+        return _stacked(given)
     draft_SKV = target_RV.new_zeros(len(guesses), K, target_RV.shape[1])
     for draft_KV, (tokens, probs_KV) in zip(draft_SKV, guesses, strict=True):
         if probs_KV is None:
@@ -120,8 +125,17 @@ def _draft_probs(guesses: Sequence[Guess], K: int, target_RV: Tensor) -> Tensor:
     return draft_SKV
 
 
+def _stacked(parts: Sequence[Tensor]) -> Tensor:
+    """As `torch.stack`; without a copy where they lie one behind the other."""
+    first = parts[0]
+    start, step = first.data_ptr(), first.nbytes
+    if any(part.data_ptr() != start + number * step for number, part in enumerate(parts)):
+        return torch.stack(list(parts))
+    return first.as_strided((len(parts), *first.shape), (first.numel(), *first.stride()))
+
+
 def _in_rows_of(target_RV: Tensor, counts: Sequence[int], K: int) -> Tensor:
-    """One matrix for each sequence, filled up with zeros."""
+    """As `_draft_probs`, of the target."""
     if min(counts) == K:
         return target_RV.view(len(counts), K + 1, -1)
     target_SQV = target_RV.new_zeros(len(counts), K + 1, target_RV.shape[1])
