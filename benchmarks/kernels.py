@@ -35,11 +35,11 @@ from kernels import (
     flash_attention,
     paged_attention,
     quantized_matmul,
-    rejection_sample,
     rms_norm,
     rope_store,
 )
 from kernels.quantized_matmul import pack_int4
+from kernels.rejection_sample import launch as launch_drafts
 from lab.ledgers import kernels as ledger
 from lab.ledgers.kernels import KernelWork
 from lab.ledgers.sizes import GB, TFLOP, GiB, MiB
@@ -226,15 +226,15 @@ def drafts() -> Case:
     """64 sequences, 4 drafts, all of them rejected at once."""
     draft_SKV = torch.rand(64, 4, 128_256, device="cuda").softmax(-1)
     target_SQV = torch.rand(64, 5, 128_256, device="cuda").softmax(-1)
-    ids, counts = (
-        torch.zeros(64, 4, dtype=torch.long, device="cuda"),
-        torch.full((64,), 4, device="cuda"),
-    )
     target_SQV[:, :, 0] = 0
+    written = [torch.zeros(64, dtype=torch.long, device="cuda") for _ in range(2)]
+    ids_SK = torch.zeros(64, 4, dtype=torch.long, device="cuda")
+    counts_S = torch.full((64,), 4, device="cuda")
     uniforms_SQ = torch.rand(64, 5, device="cuda")
+    given = launch_drafts(*written, ids_SK, counts_S, draft_SKV, target_SQV, uniforms_SQ)
     return Case(
         "rejection_sample 64 x 128256",
-        lambda: rejection_sample(ids, counts, draft_SKV, target_SQV, uniforms_SQ),
+        given.start,
         ledger.rejection_sample_work([4] * 64, [0] * 64, vocab=128_256),
         {},
     )

@@ -14,7 +14,6 @@ from kernels.context import Context
 from kernels.flash_attention import launch as flash_attention
 from kernels.paged_attention import launches as paged_attention
 from kernels.quantized_matmul import launch as quantized_matmul
-from kernels.rejection_sample import Verdict
 from kernels.rejection_sample import launch as rejection_sample
 from kernels.rms_norm import launch as rms_norm
 from kernels.rope_store import launch as rope_store
@@ -86,7 +85,7 @@ def drafts(chip: str) -> Launch:
         for shape in ((8, 4, 128_256), (8, 5, 128_256), (8, 5))
     )
     one = ids[:, 0]
-    return rejection_sample(Verdict(one, one), ids, one, draft, target, uniforms)
+    return rejection_sample(one, one, ids, one, draft, target, uniforms)
 
 
 def chunks(width: int, causal: bool, chip: str) -> Launch:

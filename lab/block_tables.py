@@ -115,8 +115,7 @@ class BlockTables:
 
     def trim(self, sequence: Sequence, computed: int) -> None:
         """Give back the blocks behind the first `computed` tokens."""
-        if self.pool:
-            keep = self.pool.blocks_for(computed)
+        if self.pool and (keep := self.pool.blocks_for(computed)) < len(sequence.blocks):
             self.pool.release(reversed(sequence.blocks[keep:]))
             del sequence.blocks[keep:]
 

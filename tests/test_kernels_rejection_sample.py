@@ -21,19 +21,18 @@ from lab.ledgers.kernels import rejection_sample_work
 class Drafted(NamedTuple):
     """The arguments of `rejection_sample`."""
 
-    drafts_SK: Tensor
-    counts_S: Tensor
+    drafts: list[list[int]]
+    uniforms: list[list[float]]
     draft_SKV: Tensor
     target_SQV: Tensor
-    uniforms_SQ: Tensor
 
     def exact(self) -> list[tuple[int, int]]:
         """By the reference, sequence by sequence."""
         return [
             reference.rejection_sample(
-                drafts[:count].tolist(), draft[:count].cpu(), target.cpu(), uniforms.tolist()
+                drafts, draft_KV[: len(drafts)].cpu(), target_QV.cpu(), uniforms
             )
-            for drafts, count, draft, target, uniforms in zip(*self, strict=True)
+            for drafts, uniforms, draft_KV, target_QV in zip(*self, strict=True)
         ]
 
 
@@ -48,18 +47,17 @@ def drafted(S: int, K: int, V: int, counts: list[int] | None = None) -> Drafted:
     """Drafts drawn from their distributions; what no draft owns is NaN."""
     dice = torch.Generator().manual_seed(S + K + V)
     draft_SKV, target_SQV = probabilities(S, K, V), probabilities(S, K + 1, V, seed=1)
-    weights = draft_SKV.flatten(0, 1).cpu()
-    drafts_SK = torch.multinomial(weights, 1, generator=dice).view(S, K) if K else torch.empty(S, 0)
-    counts_S = torch.tensor([K] * S if counts is None else counts)
-    for s, count in enumerate(counts_S.tolist()):
+    counts = [K] * S if counts is None else counts
+    drafts, uniforms = [], []
+    for s, count in enumerate(counts):
+        own_KV = draft_SKV[s, :count].cpu()
+        drafts.append([int(torch.multinomial(row_V, 1, generator=dice)) for row_V in own_KV])
+        uniforms.append(torch.rand(count + 1, generator=dice).tolist())
         draft_SKV[s, count:] = float("nan")
         target_SQV[s, count + 1 :] = float("nan")
-    uniforms_SQ = torch.rand(S, K + 1, generator=dice)
-    uniforms_SQ[:2, -1] = torch.tensor([0.0, 1 - 2**-24])[:S]
-    return Drafted(
-        drafts_SK.long().to(DEVICE), counts_S.to(DEVICE), draft_SKV, target_SQV,
-        uniforms_SQ.to(DEVICE),
-    )  # fmt: skip
+    for own, edge in zip(uniforms, (0.0, 1 - 2**-24), strict=False):
+        own[-1] = edge
+    return Drafted(drafts, uniforms, draft_SKV, target_SQV)
 
 
 def assert_right(given: Drafted) -> Verdict:
@@ -68,18 +66,18 @@ def assert_right(given: Drafted) -> Verdict:
         with running(body):
             verdict = rejection_sample(*given)
         for s, (accepted, token) in enumerate(given.exact()):
-            assert int(verdict.accepted_S[s]) == accepted, f"{body}: sequence {s}"
-            if int(verdict.next_S[s]) != token:
-                assert _is_as_good(given, s, accepted, int(verdict.next_S[s])), f"{body}: {s}"
+            assert verdict.accepted[s] == accepted, f"{body}: sequence {s}"
+            if verdict.following[s] != token:
+                assert _is_as_good(given, s, accepted, verdict.following[s]), f"{body}: {s}"
     return verdict
 
 
 def _is_as_good(given: Drafted, s: int, accepted: int, token: int) -> bool:
     """Whether a uniform that differs by one rounding would have drawn this token."""
     left_V = given.target_SQV[s, accepted].double()
-    if accepted < int(given.counts_S[s]):
+    if accepted < len(given.drafts[s]):
         left_V = (left_V - given.draft_SKV[s, accepted].double()).clamp(min=0)
-    near = float(given.uniforms_SQ[s, -1]) + torch.tensor([-1e-6, 1e-6])
+    near = given.uniforms[s][-1] + torch.tensor([-1e-6, 1e-6])
     sums = left_V.cumsum(0) / left_V.sum()
     low = float(sums[token - 1]) if token else 0.0
     reached = low < float(near[1]) and float(sums[token]) > float(near[0])
@@ -94,33 +92,29 @@ def test_drafts_are_judged_and_a_token_drawn(S: int, K: int, V: int) -> None:
 
 
 def test_sequences_have_as_many_drafts_as_they_have() -> None:
-    verdict = assert_right(drafted(6, 4, 50, [0, 4, 1, 3, 2, 0]))
-    assert (verdict.accepted_S <= torch.tensor([0, 4, 1, 3, 2, 0], device=DEVICE)).all()
-
-
-def test_uniforms_may_be_finer_than_the_probabilities() -> None:
-    given = drafted(5, 3, 70)
-    assert_right(given._replace(uniforms_SQ=given.uniforms_SQ.double() + 2**-40))
+    counts = [0, 4, 1, 3, 2, 0]
+    verdict = assert_right(drafted(6, 4, 50, counts))
+    assert all(stand <= count for stand, count in zip(verdict.accepted, counts, strict=True))
 
 
 def test_equal_distributions_accept_everything_and_an_impossible_draft_is_rejected() -> None:
     given = drafted(8, 3, 40)
     target_SQV = given.target_SQV.clone()
     target_SQV[:, :3] = given.draft_SKV
-    assert (assert_right(given._replace(target_SQV=target_SQV)).accepted_S == 3).all()
-    token = int(given.drafts_SK[0, 0])
-    target_SQV[0, 0, token] = 0.0
-    assert int(assert_right(given._replace(target_SQV=target_SQV)).accepted_S[0]) == 0
+    assert assert_right(given._replace(target_SQV=target_SQV)).accepted == [3] * 8
+    target_SQV[0, 0, given.drafts[0][0]] = 0.0
+    assert assert_right(given._replace(target_SQV=target_SQV)).accepted[0] == 0
 
 
 def test_where_nothing_is_left_the_target_is_drawn_from() -> None:
     given = drafted(4, 1, 20)
-    target_SQV, uniforms_SQ = given.target_SQV.clone(), given.uniforms_SQ.clone()
+    target_SQV = given.target_SQV.clone()
     target_SQV[:, :1] = given.draft_SKV
-    uniforms_SQ[:, 0] = 1.0  # no uniform is 1: this rejects what has probability 1
-    verdict = assert_right(given._replace(target_SQV=target_SQV, uniforms_SQ=uniforms_SQ))
-    assert (verdict.accepted_S == 0).all()
-    assert (target_SQV[range(4), 0, verdict.next_S] > 0).all()
+    # no uniform is 1: this rejects what has probability 1
+    uniforms = [[1.0, behind] for _, behind in given.uniforms]
+    verdict = assert_right(given._replace(target_SQV=target_SQV, uniforms=uniforms))
+    assert verdict.accepted == [0] * 4
+    assert (target_SQV[range(4), 0, verdict.following] > 0).all()
 
 
 @pytest.mark.parametrize("body", ["torch", "triton"])
@@ -129,20 +123,18 @@ def test_what_comes_out_is_distributed_as_the_target(body: str) -> None:
     n = 64 if body == "torch" else 12
     draft_V, target_V = torch.tensor([0.5, 0.3, 0.2, 0.0]), torch.tensor([0.2, 0.3, 0.1, 0.4])
     grid = (torch.arange(n) + 0.5) / n
-    token, accept, draw = torch.cartesian_prod(torch.arange(3.0), grid, grid).unbind(1)
-    token = token.long()
-    S = len(token)
+    cases = [(t, u, v) for t in range(3) for u in grid.tolist() for v in grid.tolist()]
+    S = len(cases)
     given = Drafted(
-        token[:, None].to(DEVICE), torch.ones(S, dtype=torch.long, device=DEVICE),
+        [[token] for token, _, _ in cases], [[accept, draw] for _, accept, draw in cases],
         draft_V.expand(S, 1, 4).contiguous().to(DEVICE),
         target_V.expand(S, 2, 4).contiguous().to(DEVICE),
-        torch.stack((accept, draw), 1).contiguous().to(DEVICE),
     )  # fmt: skip
     with running(body):
         verdict = rejection_sample(*given)
-    first_S = torch.where(verdict.accepted_S > 0, given.drafts_SK[:, 0], verdict.next_S)
-    weights = draft_V[token.cpu()] / n**2
-    found_V = torch.zeros(4).index_add_(0, first_S.cpu(), weights)
+    found_V = torch.zeros(4)
+    for (token, _, _), stood, behind in zip(cases, *verdict, strict=True):
+        found_V[token if stood else behind] += draft_V[token] / n**2
     assert (found_V - target_V).abs().max() < 1 / n
 
 
@@ -160,7 +152,7 @@ def test_what_comes_out_is_distributed_as_the_target(body: str) -> None:
     ],
 )
 def test_a_slightly_wrong_kernel_is_found(old: str, new: str, tmp_path: Path) -> None:
-    given = drafted(8, 3, 8500)
+    given = drafted(8, 3, 12_500)  # four tiles
     target_SQV, draft_SKV = given.target_SQV.clone(), given.draft_SKV.clone()
     target_SQV[:, :, 0] = draft_SKV[:, :, 0] = 0.0  # uniform 0 must not draw the first token,
     target_SQV[:, :, -1] = 0.0  # nor one just below 1 the last
@@ -178,9 +170,8 @@ def test_bytes_are_those_of_the_ledger() -> None:
     given = drafted(9, 3, 5000, [3, 2, 1, 0, 3, 3, 2, 3, 1])
     with running("triton"), counted() as counts:
         verdict = rejection_sample(*given)
-    accepted = verdict.accepted_S.tolist()
-    assert 0 < sum(accepted) < 18
-    work = rejection_sample_work(given.counts_S.tolist(), accepted, vocab=5000)
+    assert 0 < sum(verdict.accepted) < 18
+    work = rejection_sample_work([*map(len, given.drafts)], verdict.accepted, vocab=5000)
     assert (counts.bytes_read, counts.bytes_written) == (work.bytes_read, work.bytes_written)
 
 
@@ -200,12 +191,18 @@ def test_operations_are_those_of_the_ledger() -> None:
 def test_faults_are_named_with_the_shapes() -> None:
     given = drafted(2, 3, 5)
     with pytest.raises(
-        ValueError, match=r"got \[2, 3\], \[2\], \[2, 3, 5\], \[2, 3, 5\], \[2, 4\]"
+        ValueError, match=r"2 sequences with at most 3 drafts, got \[2, 3, 5\] and "
     ):
         rejection_sample(*given._replace(target_SQV=given.target_SQV[:, 1:]))
-    with pytest.raises(ValueError, match="both be float32 or float64, and uniforms one of them"):
-        rejection_sample(*given._replace(uniforms_SQ=given.uniforms_SQ.half()))
-    with pytest.raises(ValueError, match=r"contiguous inputs, got \[2, 4\] with strides \(1, 2\)"):
-        rejection_sample(*given._replace(uniforms_SQ=given.uniforms_SQ.T.contiguous().T))
+    short = given._replace(draft_SKV=given.draft_SKV[:, 1:], target_SQV=given.target_SQV[:, 1:])
+    with pytest.raises(ValueError, match=r"at most 3 drafts, got \[2, 2, 5\] and \[2, 3, 5\]"):
+        rejection_sample(*short)
+    with pytest.raises(ValueError, match=r"one uniform more than drafts, got \[3, 3\] .* \[4, 3\]"):
+        rejection_sample(*given._replace(uniforms=[given.uniforms[0], [0.5] * 3]))
+    with pytest.raises(ValueError, match=r"both be float32 or float64, got torch.float32 and"):
+        rejection_sample(*given._replace(target_SQV=given.target_SQV.half()))
+    turned = given.target_SQV.transpose(1, 2).contiguous().transpose(1, 2)
+    with pytest.raises(ValueError, match=r"contiguous inputs, got \[2, 4, 5\] with strides"):
+        rejection_sample(*given._replace(target_SQV=turned))
     with pytest.raises(ValueError, match=r"accepted must be in \[0, 1\], got 2"):
         rejection_sample_work([1], [2], vocab=5)

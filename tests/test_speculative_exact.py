@@ -173,10 +173,10 @@ def test_a_draft_that_reports_another_distribution_is_found(monkeypatch: Any) ->
 def test_drawing_from_the_target_again_after_a_rejection_is_found(monkeypatch: Any) -> None:
     right = verify.rejection_sample
 
-    def again(*given: Tensor) -> Any:
-        verdict, (*_, target_SQV, uniforms_SQ) = right(*given), given
-        rows_SV = target_SQV[torch.arange(len(target_SQV)), verdict.accepted_S]
-        return verdict._replace(next_S=torch.tensor(draws(rows_SV, uniforms_SQ[:, -1].tolist())))
+    def again(*given: Any) -> Any:
+        verdict, (_, uniforms, _, target_SQV) = right(*given), given
+        rows_SV = target_SQV[torch.arange(len(target_SQV)), verdict.accepted]
+        return verdict._replace(following=draws(rows_SV, [drawn[-1] for drawn in uniforms]))
 
     monkeypatch.setattr(verify, "rejection_sample", again)
     assert chi_square(beginnings(served("top-k")), expected("top-k")).p_value < ALPHA
@@ -198,12 +198,15 @@ def test_going_on_after_a_rejection_is_found(monkeypatch: Any) -> None:
 def test_a_bonus_drawn_at_the_place_before_is_found(monkeypatch: Any) -> None:
     right = verify.rejection_sample
 
-    def too_early(*given: Tensor) -> Any:
-        verdict, (_, counts_S, _, target_SQV, uniforms_SQ) = right(*given), given
-        rows_SV = target_SQV[torch.arange(len(target_SQV)), (counts_S - 1).clamp(min=0)]
-        bonus_S = torch.tensor(draws(rows_SV, uniforms_SQ[:, -1].tolist()))
-        is_bonus_S = (verdict.accepted_S == counts_S) & (counts_S > 0)
-        return verdict._replace(next_S=torch.where(is_bonus_S, bonus_S, verdict.next_S))
+    def too_early(*given: Any) -> Any:
+        verdict, (drafts, uniforms, _, target_SQV) = right(*given), given
+        rows_SV = target_SQV[range(len(drafts)), [max(len(tokens) - 1, 0) for tokens in drafts]]
+        bonus = draws(rows_SV, [drawn[-1] for drawn in uniforms])
+        following = [
+            one if tokens and stood == len(tokens) else behind
+            for one, tokens, stood, behind in zip(bonus, drafts, *verdict, strict=True)
+        ]
+        return verdict._replace(following=following)
 
     monkeypatch.setattr(verify, "rejection_sample", too_early)
     assert chi_square(beginnings(served("top-k")), expected("top-k")).p_value < ALPHA

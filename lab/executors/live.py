@@ -5,7 +5,6 @@ The executor keeps what the scheduler never sees: token ids, block tables, K and
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
@@ -102,13 +101,14 @@ class LiveExecutor:
     def run(self, plan: StepPlan, now: Time, until: Time | None) -> StepOutcome:
         """Carry out one step: move blocks, guess, compute all chunks in one flat batch, choose."""
         self._move(plan)
+        size = self.block_tokens
         for chunk in plan.written:
-            self.answers[chunk.request_id].take(chunk, self.block_tokens)
-        self.kv.clear([b for chunk in plan.written for b in chunk.new_blocks(self.block_tokens)])
+            self.answers[chunk.request_id].take(chunk, size)
+        self.kv.clear([b for chunk in plan.written if chunk.blocks for b in chunk.new_blocks(size)])
         guesses = self._guesses(plan)
         computed = sorted(
             (
-                chunk.with_drafts(_num_guesses(guesses, chunk), self.block_tokens)
+                chunk.with_drafts(_num_guesses(guesses, chunk), size)
                 for chunk in plan.written
                 if chunk.fork_of is None
             ),
@@ -133,13 +133,18 @@ class LiveExecutor:
         logits_RV: Tensor,
     ) -> StepOutcome:
         """What the rows of logits say for each sequence that gets tokens."""
-        good = brings
-        if brings and not math.isfinite(logits_RV.sum()):
+        good: Mapping[str, range] = brings
+        try:
+            chosen = [*self._choose(good, guesses, logits_RV)]
+        except ValueError:  # some logits are no numbers
             is_good_R = logits_RV.amax(dim=-1).isfinite().tolist()
             good = {who: rows for who, rows in brings.items() if all(is_good_R[r] for r in rows)}
+            if len(good) == len(brings):
+                raise
+            chosen = [*self._choose(good, guesses, logits_RV)]
         tokens: dict[str, tuple[int, ...]] = {}
         stops = {}
-        for who, said, logprobs in self._choose(good, guesses, logits_RV):
+        for who, said, logprobs in chosen:
             tokens[who], is_stopped = self.answers[who].hear(said, logprobs)
             if is_stopped:
                 stops[who] = "stop"
@@ -154,7 +159,7 @@ class LiveExecutor:
             drafted={
                 chunk.request_id: drafts
                 for chunk in plan.written
-                if (drafts := _num_guesses(guesses, chunk)) < chunk.drafts
+                if chunk.drafts and (drafts := _num_guesses(guesses, chunk)) < chunk.drafts
             },
         )
 
@@ -219,7 +224,8 @@ class LiveExecutor:
 
 
 def _num_guesses(guesses: Mapping[str, Guess], chunk: Chunk) -> int:
-    return len(guesses[chunk.request_id].tokens) if chunk.request_id in guesses else 0
+    guess = guesses.get(chunk.request_id)
+    return len(guess.tokens) if guess else 0
 
 
 def _rows(logits_RV: Tensor, rows: list[int]) -> Tensor:

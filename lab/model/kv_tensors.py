@@ -67,7 +67,7 @@ class KVTensors:
     def clear(self, blocks: Sequence[int]) -> None:
         """Make everything in these blocks zero again."""
         for block in blocks:
-            self._all[:, block].zero_()
+            self._all.select(1, block).zero_()
 
     def to_host(self, blocks: Sequence[int]) -> Tensor:
         """A copy of these blocks in host memory, for `from_host`. Its `nbytes` were moved."""

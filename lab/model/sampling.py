@@ -47,8 +47,7 @@ def choose(logits_SV: Tensor, rows: Sequence[Choosing]) -> tuple[list[int], list
     """
     if are_plain(rows):
         _check(logits_SV, rows)
-        tokens: list[int] = logits_SV.argmax(dim=-1).tolist()
-        return tokens, [None] * len(rows)
+        return likeliest(logits_SV), [None] * len(rows)
     probs_SV = distributions(logits_SV, rows)
     tokens = draws(probs_SV, [uniform(row.sampling.seed, row.position) for row in rows])
     return tokens, [
@@ -63,6 +62,15 @@ def are_plain(rows: Iterable[Choosing]) -> bool:
         row.sampling.is_greedy and row.sampling.logprobs is None and not row.sampling.has_penalties
         for row in rows
     )
+
+
+def likeliest(logits_SV: Tensor) -> list[int]:
+    """The token of each row with the highest logit, of equals the one with the lowest id.
+    ValueError for logits that are not finite."""
+    if not math.isfinite(logits_SV.sum()) and not logits_SV.amax(dim=-1).isfinite().all():
+        raise ValueError(f"logits must be finite, got {logits_SV.amax(dim=-1).tolist()}")
+    tokens: list[int] = logits_SV.argmax(dim=-1).tolist()
+    return tokens
 
 
 def distribution(logits_V: Tensor, row: Choosing) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from kernels import rejection_sample
-from lab.model.sampling import Choosing, Logprobs, are_plain, distributions, logprobs
+from lab.model.sampling import Choosing, Logprobs, are_plain, distributions, likeliest, logprobs
 from lab.sampling import uniform
 from lab.speculation.proposer import Guess
 
@@ -53,9 +53,9 @@ def verify(
             f"there are {logits_RV.shape[0]} rows of logits and {starts[-1]} to choose for"
         )
     if are_plain(check.choosing for check in checks):
-        likeliest: list[int] = logits_RV.argmax(dim=-1).tolist()
+        best = likeliest(logits_RV)
         said = [
-            _that_match(check.guess.tokens, likeliest[start:stop])
+            _that_match(check.guess.tokens, best[start:stop])
             for check, (start, stop) in zip(checks, pairwise(starts), strict=True)
         ]
         return said, [[None] * len(tokens) for tokens in said]
@@ -74,40 +74,33 @@ def verify(
     return said, found
 
 
-def _that_match(guesses: Sequence[int], likeliest: Sequence[int]) -> list[int]:
+def _that_match(guesses: Sequence[int], best: Sequence[int]) -> list[int]:
     """The likeliest tokens up to the first that was not guessed."""
     stands = 0
-    while stands < len(guesses) and guesses[stands] == likeliest[stands]:
+    while stands < len(guesses) and guesses[stands] == best[stands]:
         stands += 1
-    return list(likeliest[: stands + 1])
+    return list(best[: stands + 1])
 
 
 def _by_rejection(target_RV: Tensor, checks: Sequence[Check]) -> list[list[int]]:
-    counts = [len(check.guess.tokens) for check in checks]
-    K, where = max(counts), target_RV.device
-    drafts = [
-        [*check.guess.tokens, *[0] * (K - n)] for check, n in zip(checks, counts, strict=True)
-    ]
-    uniforms = [_uniforms(check.choosing, n, K) for check, n in zip(checks, counts, strict=True)]
+    guesses = [check.guess for check in checks]
+    counts = [len(guess.tokens) for guess in guesses]
     verdict = rejection_sample(
-        torch.tensor(drafts, dtype=torch.long, device=where).view(len(checks), K),
-        torch.tensor(counts, device=where),
-        _draft_probs([check.guess for check in checks], counts, target_RV).to(target_RV.dtype),
-        _in_rows_of(target_RV, counts, K),
-        torch.tensor(uniforms, dtype=torch.float64, device=where),
+        [guess.tokens for guess in guesses],
+        [_uniforms(check.choosing, count) for check, count in zip(checks, counts, strict=True)],
+        _draft_probs(guesses, counts, target_RV).to(target_RV.dtype),
+        _in_rows_of(target_RV, counts),
     )
     return [
-        [*check.guess.tokens[:stands], token]
-        for check, stands, token in zip(
-            checks, verdict.accepted_S.tolist(), verdict.next_S.tolist(), strict=True
-        )
+        [*guess.tokens[:stands], token]
+        for guess, stands, token in zip(guesses, *verdict, strict=True)
     ]
 
 
-def _uniforms(choosing: Choosing, count: int, K: int) -> list[float]:
+def _uniforms(choosing: Choosing, count: int) -> list[float]:
     seed, first = choosing.sampling.seed, choosing.position
-    accept = [uniform(seed, first + k, "accept") for k in range(count)]
-    return [*accept, *[0.0] * (K - count), uniform(seed, first, "residual")]
+    accept = [uniform(seed, position, "accept") for position in range(first, first + count)]
+    return [*accept, uniform(seed, first, "residual")]
 
 
 def _draft_probs(guesses: Sequence[Guess], counts: Sequence[int], target_RV: Tensor) -> Tensor:
@@ -134,8 +127,9 @@ def _stacked(parts: Sequence[Tensor]) -> Tensor:
     return first.as_strided((len(parts), *first.shape), (first.numel(), *first.stride()))
 
 
-def _in_rows_of(target_RV: Tensor, counts: Sequence[int], K: int) -> Tensor:
+def _in_rows_of(target_RV: Tensor, counts: Sequence[int]) -> Tensor:
     """As `_draft_probs`, of the target."""
+    K = max(counts)
     if min(counts) == K:
         return target_RV.view(len(counts), K + 1, -1)
     target_SQV = target_RV.new_zeros(len(counts), K + 1, target_RV.shape[1])
