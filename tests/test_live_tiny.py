@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
@@ -19,6 +18,8 @@ from lab.model.folder import Model, load
 from lab.policy import Policy
 from lab.request import Request
 from lab.trace import Trace
+
+pytestmark = pytest.mark.usefixtures("one_thread")  # the oracle runs outside of the engine
 
 TIE = 1e-3
 """Logits that lie closer than this are as good as tied. They are about 10 large, float32 rounds in
@@ -51,15 +52,6 @@ BEGINNINGS = (
     ("She", 24),
     (f"{RAIN}The bell had rung once, but", 9),
 )
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """The oracle runs outside of the engine: on a busy machine two threads wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @cache

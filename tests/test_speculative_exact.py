@@ -9,7 +9,7 @@ from the prefill, and the others from three guesses and the bonus.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
@@ -32,6 +32,8 @@ from lab.speculation.gallery import GALLERY, Broken, Pair, exact
 from lab.speculation.proposer import Guess
 from lab.speculation.verify import Check
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 TEXT = "It is a truth universally acknowledged, that"
 SURE, UNSURE = "I am very much obliged to you, ", "Mr. Dar"
 """Behind the first the target is sure enough that five tokens of any setting make many bins; behind
@@ -45,14 +47,6 @@ SETTINGS = {
     "penalties": Sampling(frequency_penalty=1.5, repetition_penalty=1.3, top_k=6),
 }
 Tokens = tuple[int, ...]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @cache
