@@ -249,14 +249,27 @@ def zero_leaves(billions: Exact, ranks: int, stage: int) -> Question:
         3: f"That is stage 3, which cuts everything. Stage {stage} leaves a part whole.",
     }
     turns = ["cutting nothing", "stopping at stage 1", "stopping at stage 2", "cutting everything"]
+    held = training_state(parameters, ranks, stage)
+    state = [exact_ratio(part, GB) for part in held]
+    uncut_bytes = {1: 4, 2: 2, 3: 0}[stage]
     wrong = [WrongNumber(sizes[at], turns[at], says[at]) for at in range(4) if at != stage] + [
         WrongNumber(
             simplest(billions * 2),
             "counting the parameters only",
             "Training keeps gradients and the optimizer's states as well.",
-        )
+        ),
+        WrongNumber(
+            simplest(Fraction(held.parameters + held.optimizer) / GB),
+            "leaving out the gradients",
+            f"A rank keeps gradients too, {_gb(state[1])} of them.",
+        ),
+        WrongNumber(
+            simplest(billions * uncut_bytes + Fraction(sizes[3])),
+            "dividing what is whole as well",
+            f"That is what stays whole, and a share of all three parts. Only what stage {stage} "
+            "cuts is shared.",
+        ),
     ]
-    state = [exact_ratio(part, GB) for part in training_state(parameters, ranks, stage)]
     return Question(
         text=f"A model of {in_words(billions)} billion parameters is trained on {ranks} "
         "data-parallel ranks. A rank keeps 2 bytes of each parameter, 2 bytes of its gradient "
