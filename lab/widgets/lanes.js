@@ -100,11 +100,15 @@ export function spread(places, least) {
 /** The line of a bracket, from its left foot at x, y. */
 const bracket = (x, y, wide) => `M${x} ${y}v-7h${Math.max(wide, 2)}v7`;
 
-/** What of a label fits into `room` pixels: all of it, or its last word, such as the 40 of "queue 40". */
+/**
+ * What of a label fits into `room` pixels: all of it, or what says most in little, as the 40 of
+ * "queue 40" and the × of "× falls".
+ */
 export function labelFor(label, room) {
   const fits = (text) => room > text.length * 7 + 10;
-  const short = label.split(" ").at(-1);
-  return fits(label) ? [label, true] : [short, /^\d/.test(short) && fits(short)];
+  const words = label.split(" "), sign = /^[×–]$/.test(words[0]);
+  const short = sign ? words[0] : words.at(-1);
+  return fits(label) ? [label, true] : [short, (sign || /^\d/.test(short)) && fits(short)];
 }
 
 /**
