@@ -47,7 +47,7 @@ def test_only_tensor_parallelism_fits_and_keeps_both_at_work(asked):
     assert f"must hold {layers * size / 2} MB" in stages
     assert "at work: 50 % and 50 % of the time" in stages
     assert "both work in every layer, sending not counted" in parts
-    assert f"{2 * layers} packets a token" in asked.question.answer.why
+    assert f"{2 * layers} messages a token" in asked.question.answer.why
 
 
 def test_the_guess_has_the_ledgers_numbers():

@@ -28,8 +28,9 @@ def draft_run(
 
     Lanes from top to bottom: what is `read`, then a lane for each guess, from left to right in the
     text. A guess that stands has the role `decode`, one that falls is `rejected`, those behind it
-    are `skipped`; a narrow box shows of the last two the sign alone, and the conditions explain it. Then the target's own `next` token, the positions that are in the `cache` when
-    the call is over, and where the trace has a pool the `blocks` that hold them.
+    are `skipped`; a narrow box shows of the last two the sign alone, and the conditions explain it.
+    Then the target's own `next` token, the positions that are in the `cache` when the call is over,
+    and where the trace has a pool the `blocks` that hold them.
 
     `said` gives the text of a token's id; without it, or where ids are not known, tokens are
     numbered: t1 is the first of the answer. What a rejected guess said is in no trace.

@@ -38,7 +38,7 @@ from lab.questions.rates import ROUNDED
 def fits_and_busy(layers: int, layer_mb: int, card_mb: int) -> Question:
     """Guess which cut fits on two cards and keeps both at work for one user."""
     ways: dict[str, Way] = {
-        "data parallel: a copy on each card": "DP",
+        "data parallel: a replica of the network on each card": "DP",
         "pipeline parallel: the first half of the layers on one card, the rest on the other": "PP",
         "tensor parallel: half of every layer on each card": "TP by columns",
     }
@@ -64,16 +64,16 @@ def fits_and_busy(layers: int, layer_mb: int, card_mb: int) -> Question:
         answer=Prediction(
             Choice(tuple(options)),
             f"Only tensor parallelism does both: {show(tensor.held_mb(0))} MB a card, and both "
-            f"work on every layer. It pays with {counted(tensor.packets, 'packet')} a token; the "
-            "pipeline sends 1, and copies send none.",
+            f"work on every layer. It pays with {counted(tensor.messages, 'message')} a token; the "
+            "pipeline sends 1, and replicas send none.",
         ),
         hints=(
             f"All layers together weigh {layers} · {layer_mb} MB. Who holds how much of them?",
             "A token needs layer 1 before layer 2. Who works on layer 1?",
         ),
         worked=(
-            f"The whole: {layers} · {layer_mb} = {show(tensor.total_mb)} MB. A copy does not fit "
-            f"on {card_mb} MB; half of it, {show(tensor.held_mb(0))} MB, does.",
+            f"The whole: {layers} · {layer_mb} = {show(tensor.total_mb)} MB. A replica does not "
+            f"fit on {card_mb} MB; half of it, {show(tensor.held_mb(0))} MB, does.",
             "In a pipeline one card waits while the other works: each works half of the time.",
             "With half of every layer on each card, both work on every layer.",
         ),
