@@ -31,7 +31,7 @@ export function columnHead(textContent) {
 
 /** While a box is wider than its window, Tab leads to it under a name and its arrows scroll it. */
 export function reach(box, name) {
-  const scrolls = box.scrollWidth > box.clientWidth;
+  const scrolls = box.scrollWidth > box.clientWidth && getComputedStyle(box).overflowX === "auto";
   const says = { tabindex: 0, role: "group", "aria-label": `${name} (scrolls sideways)` };
   box.classList.toggle("scrolls", scrolls);
   for (const [key, value] of Object.entries(says)) scrolls ? box.setAttribute(key, value) : box.removeAttribute(key);
