@@ -162,6 +162,21 @@ def test_after_a_click_into_a_wide_drawing_keys_step(page):
     assert step_of(player)[0] == 2
 
 
+IN_SIGHT = """(stage) => [...stage.querySelectorAll(".mark.token .box")]
+  .map((token) => token.getBoundingClientRect().x - stage.getBoundingClientRect().x)
+  .filter((x) => x >= 0 && x < stage.clientWidth).length"""
+
+
+def test_a_drawing_that_is_over_stays_in_sight_while_another_goes_on(visit):
+    page = visit("chapters/11-parallelism.html", width=360).page
+    page.wait_for_function(ALL_DRAWN)
+    player = page.locator("#figure-real-ranks .tif-player")
+    player.focus()
+    page.keyboard.press("End")
+    stages = player.locator(".stage")
+    assert all(stages.nth(n).evaluate(IN_SIGHT) for n in range(stages.count()))
+
+
 @pytest.mark.parametrize("path", CHAPTERS)
 def test_in_a_narrow_window_every_box_that_scrolls_can_be_reached(visit, axe, path):
     page = visit(path, width=360).page
