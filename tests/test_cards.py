@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lab
-from lab.figures.cards import CardFrame, Cards, Cell, Packet
+from lab.figures.cards import CardFrame, Cards, Cell, Message
 from lab.figures.layout import four_ways, layout_figure
 from lab.figures.scene import plain
 from lab.parallel.sketch import WAYS, Sketch
@@ -28,15 +28,15 @@ device 1  200 of 300 MB  all of layer 3, layer 4
 300 MB: it fits
 3  layer 1: device 0 works; device 1 is idle
 4  layer 2: device 0 works; device 1 is idle
-5  send after layer 2: the next layer lies on the other device; 1 packet, the first
+5  send after layer 2: the next layer lies on the other device; 1 message, the first
 6  layer 3: device 1 works; device 0 is idle
 7  layer 4: device 1 works; device 0 is idle
-8  the token is through, after 1 packet
+8  the token is through, after 1 message
 
-1 packet sent
+1 message sent
 
 Pipeline parallel fits: 200 MB each on cards of 300 MB. While one token is computed, each device \
-works for 50 % of the time; 1 packet sent."""
+works for 50 % of the time; 1 message sent."""
 
 sketches = st.builds(
     Sketch,
@@ -57,20 +57,20 @@ def test_columns_rows_and_copies_are_told_apart():
     assert copies.count(f"400 of 300 MB: too much  all of {names}") == 2
     assert f"device 1  200 of 300 MB  column 2 of {names}" in columns
     assert f"device 0  200 of 300 MB  row 1 of {names}" in rows
-    assert "device 0 works for 100 % and device 1 for 0 % of the time; 0 packets" in copies
+    assert "device 0 works for 100 % and device 1 for 0 % of the time; 0 messages" in copies
     assert "all-gather after layer 4" in columns
     assert "all-reduce after layer 4" in rows
-    assert "2 packets, 8 so far" in rows
+    assert "2 messages, 8 so far" in rows
 
 
 @given(sketches, st.integers(50, 400))
-def test_meters_and_packets_are_those_of_the_sketch(sketch, limit):
+def test_meters_and_messages_are_those_of_the_sketch(sketch, limit):
     figure = layout_figure(sketch, limit)
     last = figure.frames[-1]
     held = tuple(figure.held(last, card) for card in figure.cards)
     assert held == sketch.per_device_mb
     assert (max(held) <= limit) == sketch.fits(limit)
-    assert last.sent == sketch.packets == sum(len(frame.packets) for frame in figure.frames)
+    assert last.sent == sketch.messages == sum(len(frame.messages) for frame in figure.frames)
     working = [frame for frame in figure.frames if frame.busy]
     for device, card in enumerate(figure.cards):
         share = sum(card in frame.busy for frame in working) / len(working)
@@ -103,13 +103,13 @@ def test_a_what_if_and_a_player_take_cards():
     assert repr(lab.play(layout_figure(Sketch(way="PP")))) == STAGES
     as_json = json.loads(json.dumps(plain(layout_figure(Sketch(way="PP")))))
     assert as_json["kind"] == "cards"
-    assert as_json["frames"][4]["packets"] == [["device 0", "device 1"]]
+    assert as_json["frames"][4]["messages"] == [["device 0", "device 1"]]
 
 
 def test_the_guess_of_the_chapter_opens_the_ways():
     asked = lab.guess("parallel-fits-and-busy", *four_ways())
     assert [scene["kind"] for scene in asked.scenes] == ["cards"] * 4
-    assert "packets" not in repr(asked)
+    assert "messages" not in repr(asked)
 
 
 SMALL = Cards(
@@ -138,7 +138,7 @@ SMALL = Cards(
         ({"cells": ()}, r"frame '1' places cells that the network does not have: \['a'\]"),
         ({"cards": ("one",)}, r"frame '1' uses cards that are not there: \['two'\]"),
         (
-            {"frames": (replace(SMALL.frames[0], packets=(Packet("one", "three"),)),)},
+            {"frames": (replace(SMALL.frames[0], messages=(Message("one", "three"),)),)},
             r"uses cards that are not there: \['three'\]",
         ),
         (

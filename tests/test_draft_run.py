@@ -14,16 +14,16 @@ from lab.request import Request
 
 RUN = """\
 Which guesses stand, and what becomes of the others?
-request A of: 1 request, 256 seats, 9 blocks; at most 3 guesses (given)
+request A of: 1 request, 256 seats, 9 blocks; at most 3 guesses; × falls, – is thrown away (given)
 
-step     1        2       3       4   5
-read     prompt*  t1      t3      t4  t8
-guess 1           t2      falls   t5
-guess 2           falls   thrown  t6
-guess 3           thrown  thrown  t7
-next     t1       t3      t4      t8  t9
-cache    2        6→4     8→5     9   10
-blocks   1        2→1     2       3   3
+step     1        2         3         4   5
+read     prompt*  t1        t3        t4  t8
+guess 1           t2        × falls   t5
+guess 2           × falls   – thrown  t6
+guess 3           – thrown  – thrown  t7
+next     t1       t3        t4        t8  t9
+cache    2        6→4       8→5       9   10
+blocks   1        2→1       2         3   3
 
 * prefill
 
@@ -63,8 +63,8 @@ def test_an_answer_that_ends_inside_a_run():
     figure = draft_run(run([3], stop_ids=(4,)), "A")
     assert [figure.at(f"guess {place}", 1).label for place in (1, 2, 3)] == [
         "t2",
-        "thrown",
-        "thrown",
+        "– thrown",
+        "– thrown",
     ]
     assert "the answer ends with t3; 2 guesses thrown away" in figure.frames[1].caption
 

@@ -47,7 +47,7 @@ def test_only_tensor_parallelism_fits_and_keeps_both_at_work(asked):
     assert f"must hold {layers * size / 2} MB" in stages
     assert "at work: 50 % and 50 % of the time" in stages
     assert "both work in every layer, sending not counted" in parts
-    assert f"{2 * layers} packets a token" in asked.question.answer.why
+    assert f"{2 * layers} messages a token" in asked.question.answer.why
 
 
 def test_the_guess_has_the_ledgers_numbers():
@@ -183,7 +183,24 @@ def test_what_is_cut_is_divided_and_the_rest_is_not(asked):
     assert answer.value == state[int(stage)]
     turns = ["cutting nothing", "stopping at stage 1", "stopping at stage 2", "cutting everything"]
     wrong = {turn: state[at] for at, turn in enumerate(turns) if at != stage}
-    assert knows(answer, wrong | {"counting the parameters only": 2 * billions})
+    gradients = 2 * billions / (ranks if stage >= 2 else 1)
+    whole = billions * (0 if stage == 3 else 2 if stage == 2 else 4)
+    wrong |= {
+        "counting the parameters only": 2 * billions,
+        "dividing what is whole as well": whole + 16 * billions / ranks,
+    }
+    without = answer.value - gradients
+    if all(abs(without - other) > answer.tolerance for other in wrong.values()):
+        wrong["leaving out the gradients"] = without  # of many ranks it is what stage 2 leaves
+    assert knows(answer, wrong)
+
+
+def test_each_neighbour_of_19_and_a_half_has_a_wrong_turn_of_its_own():
+    asked = zero_leaves(Fraction(8), ranks=32, stage=2)
+    says = {wrong.value: wrong.says for wrong in asked.answer.wrong}
+    assert asked.answer.value == Fraction(39, 2)
+    assert says[19].startswith("A rank keeps gradients too, 0.5 GB")
+    assert "Only what stage 2 cuts" in says[20]
 
 
 def test_the_papers_numbers_are_found():

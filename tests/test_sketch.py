@@ -46,7 +46,7 @@ def test_only_tensor_parallelism_fits_and_keeps_both_busy():
     assert found["PP"][0]
     assert found["PP"][1] == (0.5, 0.5)
     assert found["TP by columns"] == found["TP by rows"] == (True, (1, 1))
-    assert [Sketch(way=way).packets for way in WAYS] == [0, 8, 8, 1]
+    assert [Sketch(way=way).messages for way in WAYS] == [0, 8, 8, 1]
     assert [Sketch(way=way).layer_times for way in WAYS] == [4, 2, 2, 4]
 
 
@@ -69,7 +69,7 @@ def test_whoever_works_on_a_layer_holds_a_part_of_it_and_all_parts_are_there(ske
     worked_on = []
     for moment in sketch.token():
         if moment.exchange:
-            assert all({a, b} <= set(moment.devices) for a, b in moment.packets)
+            assert all({a, b} <= set(moment.devices) for a, b in moment.messages)
             continue
         cells = [c for d in moment.devices for c in sketch.held(d) if c.layer == moment.layer]
         assert sorted(cells) == [c for c in sketch.cells if c.layer == moment.layer]

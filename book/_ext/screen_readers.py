@@ -7,6 +7,9 @@ from typing import Any
 REPAIRS = {
     # no list may hold an item of this role, and ARIA has dropped it
     'role="doc-biblioentry"': 'role="listitem"',
+    # an empty cell heads nothing, and a head says which way it looks
+    '<th class="head"><p></p></th>': "<td></td>",
+    '<th class="head">': '<th class="head" scope="col">',
     # the words that are seen are the name, or nobody can call the button by voice
     '<summary aria-label="Toggle hidden content">': "<summary>",
 }

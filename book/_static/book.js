@@ -6,13 +6,17 @@ window.addEventListener("load", () => {
 });
 
 // What scrolls sideways can be reached by key (the theme sees to it), and says what it is.
-window.addEventListener("load", () => setTimeout(() => {
-  for (const box of document.querySelectorAll('article :is(pre, .output)[tabindex="0"]:not([role])')) {
+function nameBoxes() {
+  const boxes = "pre, .output, .pst-scrollable-table-container, .ledger";
+  for (const box of document.querySelectorAll(`article :is(${boxes})[tabindex="0"]:not([role])`)) {
     const caption = box.querySelector("caption")?.textContent;
+    const kind = box.querySelector("table") ? "Table" : box.closest(".cell_output") ? "Output" : "Source";
     box.setAttribute("role", caption ? "region" : "group"); // so many sources are no landmarks
-    box.setAttribute("aria-label", caption ?? (box.closest(".cell_output") ? "Output" : "Source"));
+    box.setAttribute("aria-label", caption ?? kind);
   }
-}));
+}
+window.addEventListener("load", () => setTimeout(nameBoxes));
+window.addEventListener("resize", () => setTimeout(nameBoxes, 400)); // the theme needs 300
 
 // On paper what is folded is open, and the ink is dark; afterwards everything is as it was.
 let folded = [];

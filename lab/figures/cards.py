@@ -28,7 +28,7 @@ class Cell:
     column: int
 
 
-class Packet(NamedTuple):
+class Message(NamedTuple):
     """Something sent from one card to another."""
 
     start: str
@@ -38,13 +38,13 @@ class Packet(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class CardFrame(Frame):
     """A frame: the card of every cell that is there, the cards that are busy, the cells that they
-    work on, the packets on their way, and how many were sent before and with them. `exchange` names
-    the packets."""
+    work on, the messages on their way, and how many were sent before and with them. `exchange`
+    names the messages."""
 
     cells: Mapping[str, str]
     busy: tuple[str, ...] = ()
     at_work: tuple[str, ...] = ()
-    packets: tuple[Packet, ...] = ()
+    messages: tuple[Message, ...] = ()
     sent: int = 0
     exchange: str = ""
 
@@ -60,7 +60,7 @@ class Cards(Figure):
     - cards: the names of the devices; blocks: [name of a layer, ...];
     - cells: [{id, block, row, column}];
     - limit, most, cell_size, size_unit: see above; knob: the name of the knob that moves the limit;
-    - frames: [{at, label, caption, cells: {id: card}, busy, at_work, packets: [[from, to], ...],
+    - frames: [{at, label, caption, cells: {id: card}, busy, at_work, messages: [[from, to], ...],
       sent, exchange}].
     """
 
@@ -92,7 +92,7 @@ class Cards(Figure):
         where = f"frame {frame.label!r}"
         if lost := set(frame.cells) - {cell.id for cell in self.cells}:
             raise ValueError(f"{where} places cells that the network does not have: {sorted(lost)}")
-        ends = {end for packet in frame.packets for end in packet}
+        ends = {end for message in frame.messages for end in message}
         if lost := {*frame.cells.values(), *frame.busy, *ends} - {"", *self.cards}:
             raise ValueError(f"{where} uses cards that are not there: {sorted(lost)}")
         for id in frame.at_work:
@@ -114,7 +114,7 @@ class Cards(Figure):
         for frame in self.frames:
             yield f"{frame.label.rjust(widest)}  {frame.caption}"
         yield ""
-        yield f"{counted(last.sent, 'packet')} sent"
+        yield f"{counted(last.sent, 'message')} sent"
 
     def _shares(self, frame: CardFrame, card: str) -> Iterator[str]:
         """What lies on a card, in words: "all of layer 1, layer 2", "row 1 of layer 3"."""

@@ -28,8 +28,9 @@ def draft_run(
 
     Lanes from top to bottom: what is `read`, then a lane for each guess, from left to right in the
     text. A guess that stands has the role `decode`, one that falls is `rejected`, those behind it
-    are `skipped`. Then the target's own `next` token, the positions that are in the `cache` when
-    the call is over, and where the trace has a pool the `blocks` that hold them.
+    are `skipped`; a narrow box shows of the last two the sign alone, and the conditions explain it.
+    Then the target's own `next` token, the positions that are in the `cache` when the call is over,
+    and where the trace has a pool the `blocks` that hold them.
 
     `said` gives the text of a token's id; without it, or where ids are not known, tokens are
     numbered: t1 is the first of the answer. What a rejected guess said is in no trace.
@@ -58,7 +59,8 @@ def draft_run(
         finding=finding
         or f"{counted(len(calls), 'call')} of the target bring {record.output_tokens} tokens; "
         f"{'1 guess falls or is' if thrown == 1 else f'{thrown} guesses fall or are'} thrown away.",
-        conditions=f"request {request_id} of: {conditions(trace)}; at most {longest} guesses",
+        conditions=f"request {request_id} of: {conditions(trace)}; at most {longest} guesses; "
+        "× falls, – is thrown away",
         tag=trace.tag,
         unit="step",
         lanes=(*lanes, "blocks") if has_pool else tuple(lanes),
@@ -146,9 +148,9 @@ def _marks(call: _Call, who: str, has_pool: bool) -> Iterator[Mark]:
         if place < call.stood:
             yield mark(lane, "decode", call.tokens[place])
         elif place == call.stood and not call.ended:
-            yield mark(lane, "rejected", "falls")
+            yield mark(lane, "rejected", "× falls")
         else:
-            yield mark(lane, "skipped", "thrown")
+            yield mark(lane, "skipped", "– thrown")
     yield mark("next", "kept", call.tokens[-1])
     yield mark("cache", "read", _change(call.computed, call.kept))
     if has_pool:

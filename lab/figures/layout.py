@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lab.figures.cards import CardFrame, Cards, Packet
+from lab.figures.cards import CardFrame, Cards, Message
 from lab.figures.cards import Cell as Drawn
 from lab.ledgers.latency import exact_ratio
 from lab.ledgers.sizes import Number
@@ -20,7 +20,7 @@ _NAMES = {
     "PP": "Pipeline parallel",
 }
 _CUTS = {
-    "DP": "every device gets a copy of all layers, and requests are shared out",
+    "DP": "every device gets a replica with all layers, and requests are shared out",
     "TP by columns": "every layer is cut by its columns, and each device gets a part of each",
     "TP by rows": "every layer is cut by its rows, and each device gets a part of each",
     "PP": "the layers are cut in order, and each device gets a run of them",
@@ -32,8 +32,8 @@ def layout_figure(sketch: Sketch, card_mb: Number = 300, most_mb: Number = 500) 
 
     First the network lies there whole; then its cells go to their devices, and a meter fills for
     each against a card of `card_mb`; then a token passes, layer by layer, with every exchange as
-    packets. `most_mb` is where the meters end. Where it does not fit the token passes all the same:
-    the figure shows what would have to be there.
+    messages. `most_mb` is where the meters end. Where it does not fit the token passes all the
+    same: the figure shows what would have to be there.
     """
     cards = [f"device {device}" for device in range(sketch.devices)]
     held = {
@@ -96,12 +96,12 @@ def _token(sketch: Sketch, cards: list[str], cut: CardFrame) -> Iterator[CardFra
         idle = [card for card in cards if card not in busy]
         frame = replace(cut, at=number, label=str(number + 1), sent=sent)
         if moment.exchange:
-            sent += len(moment.packets)
-            packets = tuple(Packet(cards[a], cards[b]) for a, b in moment.packets)
+            sent += len(moment.messages)
+            messages = tuple(Message(cards[a], cards[b]) for a, b in moment.messages)
             yield replace(
                 frame,
                 caption=_exchanged(moment, sent),
-                packets=packets,
+                messages=messages,
                 sent=sent,
                 exchange=moment.exchange,
             )
@@ -119,7 +119,7 @@ def _token(sketch: Sketch, cards: list[str], cut: CardFrame) -> Iterator[CardFra
                 if cell.layer == moment.layer
             ),
         )
-    through = f"the token is through, after {counted(sent, 'packet')}"
+    through = f"the token is through, after {counted(sent, 'message')}"
     at = len(moments) + 2
     yield replace(cut, at=at, label=str(at + 1), caption=through, sent=sent)
 
@@ -130,8 +130,8 @@ def _exchanged(moment: Moment, sent: int) -> str:
         "all-reduce": "each has a part of every sum, and they must be added",
         "send": "the next layer lies on the other device",
     }[moment.exchange]
-    new = len(moment.packets)
-    told = counted(new, "packet")
+    new = len(moment.messages)
+    told = counted(new, "message")
     total = f"{sent} so far" if sent > new else "the first"
     return f"{moment.exchange} after layer {moment.layer + 1}: {why}; {told}, {total}"
 
@@ -141,7 +141,7 @@ def _found(sketch: Sketch, card_mb: Number) -> str:
     verdict = "fits" if sketch.fits(card_mb) else "does not fit"
     return (
         f"{_NAMES[sketch.way]} {verdict}: {size}. While one token is computed, {_busy(sketch)} "
-        f"of the time; {counted(sketch.packets, 'packet')} sent."
+        f"of the time; {counted(sketch.messages, 'message')} sent."
     )
 
 

@@ -26,12 +26,12 @@ class Cell(NamedTuple):
 
 class Moment(NamedTuple):
     """One thing that happens to a token: `devices` work on a `layer`, or, with an `exchange`, send
-    one another what they have made of it: `packets`, as (from, to)."""
+    one another what they have made of it: `messages`, as (from, to)."""
 
     layer: int
     devices: tuple[int, ...]
     exchange: str = ""
-    packets: tuple[tuple[int, int], ...] = ()
+    messages: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,9 +118,9 @@ class Sketch:
         return exact_ratio(self.layers, self.devices if self.way.startswith("TP") else 1)
 
     @property
-    def packets(self) -> int:
-        """Packets that one token needs: 0 with DP, 2 a layer with TP, 1 with PP, on two."""
-        return sum(len(moment.packets) for moment in self.token())
+    def messages(self) -> int:
+        """Messages that one token needs: 0 with DP, 2 a layer with TP, 1 with PP, on two."""
+        return sum(len(moment.messages) for moment in self.token())
 
     def _at_work(self, layer: int) -> tuple[int, ...]:
         if self.way == "DP":

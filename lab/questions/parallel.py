@@ -38,7 +38,7 @@ from lab.questions.rates import ROUNDED
 def fits_and_busy(layers: int, layer_mb: int, card_mb: int) -> Question:
     """Guess which cut fits on two cards and keeps both at work for one user."""
     ways: dict[str, Way] = {
-        "data parallel: a copy on each card": "DP",
+        "data parallel: a replica of the network on each card": "DP",
         "pipeline parallel: the first half of the layers on one card, the rest on the other": "PP",
         "tensor parallel: half of every layer on each card": "TP by columns",
     }
@@ -64,16 +64,16 @@ def fits_and_busy(layers: int, layer_mb: int, card_mb: int) -> Question:
         answer=Prediction(
             Choice(tuple(options)),
             f"Only tensor parallelism does both: {show(tensor.held_mb(0))} MB a card, and both "
-            f"work on every layer. It pays with {counted(tensor.packets, 'packet')} a token; the "
-            "pipeline sends 1, and copies send none.",
+            f"work on every layer. It pays with {counted(tensor.messages, 'message')} a token; the "
+            "pipeline sends 1, and replicas send none.",
         ),
         hints=(
             f"All layers together weigh {layers} · {layer_mb} MB. Who holds how much of them?",
             "A token needs layer 1 before layer 2. Who works on layer 1?",
         ),
         worked=(
-            f"The whole: {layers} · {layer_mb} = {show(tensor.total_mb)} MB. A copy does not fit "
-            f"on {card_mb} MB; half of it, {show(tensor.held_mb(0))} MB, does.",
+            f"The whole: {layers} · {layer_mb} = {show(tensor.total_mb)} MB. A replica does not "
+            f"fit on {card_mb} MB; half of it, {show(tensor.held_mb(0))} MB, does.",
             "In a pipeline one card waits while the other works: each works half of the time.",
             "With half of every layer on each card, both work on every layer.",
         ),
@@ -249,14 +249,27 @@ def zero_leaves(billions: Exact, ranks: int, stage: int) -> Question:
         3: f"That is stage 3, which cuts everything. Stage {stage} leaves a part whole.",
     }
     turns = ["cutting nothing", "stopping at stage 1", "stopping at stage 2", "cutting everything"]
+    held = training_state(parameters, ranks, stage)
+    state = [exact_ratio(part, GB) for part in held]
+    uncut_bytes = {1: 4, 2: 2, 3: 0}[stage]
     wrong = [WrongNumber(sizes[at], turns[at], says[at]) for at in range(4) if at != stage] + [
         WrongNumber(
             simplest(billions * 2),
             "counting the parameters only",
             "Training keeps gradients and the optimizer's states as well.",
-        )
+        ),
+        WrongNumber(
+            simplest(Fraction(held.parameters + held.optimizer) / GB),
+            "leaving out the gradients",
+            f"A rank keeps gradients too, {_gb(state[1])} of them.",
+        ),
+        WrongNumber(
+            simplest(billions * uncut_bytes + Fraction(sizes[3])),
+            "dividing what is whole as well",
+            f"That is what stays whole, and a share of all three parts. Only what stage {stage} "
+            "cuts is shared.",
+        ),
     ]
-    state = [exact_ratio(part, GB) for part in training_state(parameters, ranks, stage)]
     return Question(
         text=f"A model of {in_words(billions)} billion parameters is trained on {ranks} "
         "data-parallel ranks. A rank keeps 2 bytes of each parameter, 2 bytes of its gradient "

@@ -15,7 +15,7 @@ const sideOf = (scene) => Math.max(...scene.cells.map(({ row, column }) => Math.
 
 /**
  * Where things stand in a window of `width` pixels: blocks side by side in a card, as many as there
- * is room for; cards side by side with room for packets between them, or below one another.
+ * is room for; cards side by side with room for messages between them, or below one another.
  */
 export function placed(scene, width) {
   const blocks = scene.blocks.length, count = scene.cards.length, least = CELLS.at(-1);
@@ -41,7 +41,7 @@ export function placed(scene, width) {
     width: last.x + card.width + 2, height: last.y + card.height + 4 };
 }
 
-/** Where a packet stands between two cards: packets one way lie beside those the other way. */
+/** Where a message stands between two cards: messages one way lie beside those the other way. */
 export function midway(at, from, to) {
   const a = at.cards.get(from), b = at.cards.get(to);
   if (at.narrow) {
@@ -132,16 +132,16 @@ export function cards(scene, colour, grips) {
       told.textContent = `${held} of ${scene.limit} ${scene.size_unit}${held > scene.limit ? ": too much" : ""}`;
       told.setAttribute("class", held > scene.limit ? "wrong" : "");
     }
-    wires.replaceChildren(...frame.packets.map(([from, to]) => {
-      const { x, y, sign } = midway(at, from, to), packet = shape("g", { class: "packet" });
-      packet.style.transform = `translate(${x}px, ${y}px)`;
-      packet.append(shape("rect", { width: 32, height: 24, rx: 3 }), shape("text", { class: "mid", x: 16, y: 17 }, sign));
-      return packet;
+    wires.replaceChildren(...frame.messages.map(([from, to]) => {
+      const { x, y, sign } = midway(at, from, to), message = shape("g", { class: "message" });
+      message.style.transform = `translate(${x}px, ${y}px)`;
+      message.append(shape("rect", { width: 32, height: 24, rx: 3 }), shape("text", { class: "mid", x: 16, y: 17 }, sign));
+      return message;
     }), ...sentence(frame));
     return 0;
   }
 
-  /** What is sent, and how many packets were. */
+  /** What is sent, and how many messages were. */
   function sentence({ exchange, sent }) {
     if (scene.cards.length < 2) return [];
     const first = at.cards.get(scene.cards[0]);

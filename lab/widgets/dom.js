@@ -24,10 +24,23 @@ export function button(text, name, act) {
   return node;
 }
 
+/** The head of a column of a table, or an empty cell: what has no words heads nothing. */
+export function columnHead(textContent) {
+  return textContent ? element("th", { scope: "col", textContent }) : element("td");
+}
+
+/** While a box is wider than its window, Tab leads to it under a name and its arrows scroll it. */
+export function reach(box, name) {
+  const scrolls = box.scrollWidth > box.clientWidth && getComputedStyle(box).overflowX === "auto";
+  const says = { tabindex: 0, role: "group", "aria-label": `${name} (scrolls sideways)` };
+  box.classList.toggle("scrolls", scrolls);
+  for (const [key, value] of Object.entries(says)) scrolls ? box.setAttribute(key, value) : box.removeAttribute(key);
+}
+
 /** Keeps the keys of controls inside `root` from a notebook, which has its own use for arrows. */
 export function keepKeys(root) {
   root.addEventListener("keydown", (event) => {
     const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
-    if (plain && event.target.matches("input, select, textarea, button, summary")) event.stopPropagation();
+    if (plain && event.target.matches("input, select, textarea, button, summary, .scrolls")) event.stopPropagation();
   });
 }

@@ -1,7 +1,7 @@
 // Where an answer is given, one field a kind. Each is { node, read, write, lock } and, where single
 // places can be right or wrong, `mark(verdict)`; `read` gives what judge.js takes.
 
-import { button, element } from "./dom.js";
+import { button, columnHead, element } from "./dom.js";
 import { drawingField } from "./drawing.js";
 import { placeOf, parseNumber, shown } from "./judge.js";
 import { inline } from "./markup.js";
@@ -156,7 +156,7 @@ function tableField(answer, submit) {
     if (inputs[r][c]) return element("td", {}, inputs[r][c]);
     return element(c ? "td" : "th", c ? {} : { scope: "row" }, ...inline(cell));
   }));
-  const heads = answer.columns.map((text) => element("th", { scope: "col", textContent: text }));
+  const heads = answer.columns.map(columnHead);
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...heads)),
     element("tbody", {}, ...boxes.map((cells) => element("tr", {}, ...cells))));
   const each = (act) => inputs.forEach((row, r) => row.forEach((input, c) => input && act(input, r, c)));

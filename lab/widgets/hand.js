@@ -1,6 +1,6 @@
 // A hand to be played: before each step the reader says who sits. Every state stands in the hand.
 
-import { button, element } from "./dom.js";
+import { button, columnHead, element, reach } from "./dom.js";
 import { lanes } from "./lanes.js";
 import { tagOf } from "./tag.js";
 import { coloursOf, player } from "./player.js";
@@ -109,7 +109,7 @@ function table(hand, mine) {
     ...[...names.map((id) => one.ends[id]), one.steps, one.idle].map((text) => element("td", { textContent: text }))));
   const about = element("caption", { textContent: "After which step each request ended, steps in all, and idle seat-steps" });
   return element("table", {}, about, element("thead", {}, element("tr", {},
-    ...heads.map((text) => element("th", { scope: "col", textContent: text })))), element("tbody", {}, ...rows));
+    ...heads.map(columnHead))), element("tbody", {}, ...rows));
 }
 
 /** Puts the game into an element; returns `destroy()`. `onward` is the next question and its address. */
@@ -119,7 +119,7 @@ export function game(el, hand, onward = []) {
   const colour = coloursOf([{ marks: hand.requests.map(({ id }) => ({ who: id })) }]);
   let played = [], seated = Array(hand.seats).fill(null), after = null;
 
-  const stage = element("div", { className: "stage", tabIndex: -1 });
+  const stage = element("div", { className: "stage" });
   const board = element("div", { className: "tif-player board" }, stage);
   const caption = element("p", { className: "caption" });
   caption.setAttribute("role", "status");
@@ -224,8 +224,9 @@ export function game(el, hand, onward = []) {
       `No way of playing needs fewer than ${steps(hand.fewest)}; yours took ${mine.steps}.`];
     if (played.some((_, at) => preempted(hand, played.slice(0, at + 1)).length))
       lines.push("You preempted somebody. Here that costs nothing; a real engine keeps the memory or computes it again.");
-    verdict.append(...lines.map((textContent) => element("p", { textContent })),
-      element("div", { className: "accounts", tabIndex: -1 }, table(hand, mine)));
+    const accounts = element("div", { className: "accounts" }, table(hand, mine));
+    verdict.append(...lines.map((textContent) => element("p", { textContent })), accounts);
+    reach(accounts, "Your hand beside the rules");
     after = player(verdict, [sceneOf(hand, played), ...hand.rules.map((rule) => rule.scene)], { step: whole });
   }
 
@@ -235,10 +236,11 @@ export function game(el, hand, onward = []) {
     drawn.fit(stage.clientWidth || 600, whole);
     const x = drawn.show(played.length - 1, played.length);
     if (x > stage.scrollLeft + stage.clientWidth - 120 || x < stage.scrollLeft) stage.scrollLeft = x - 80;
+    reach(stage, "The board");
   }
 
   root.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea, .scrolls")) return;
     const id = names.find((name) => name.toLowerCase() === event.key.toLowerCase());
     const act = id !== undefined ? () => ask(id) : { ArrowRight: play, ArrowLeft: takeBack }[event.key];
     if (!act) return;

@@ -1,6 +1,7 @@
 // Judges an answer: exercise and answer in, verdict in words out. It knows nothing of pages.
 
 const NUMBER = /^([+-]?)([1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?: \d{3})+|\d*)(?:\.(\d*))?(?:e([+-]?\d+))?$/i;
+const ROUNDED = "This is rounded too far: give more digits, or a fraction.";
 const EMPTY = ["", "-", "–", "—", "−", "idle"]; // the ways to write that nothing is there
 const SHARES = ["", "%", "share", "fraction"]; // units in which a percentage and a fraction of 1 get mixed up
 
@@ -72,8 +73,9 @@ function judgeNumber({ answer }, { text, unit: chosen }) {
   const value = x * unit.factor;
   if (near(value, answer.value, answer.tolerance)) return { right: true, says: "" };
   const known = (answer.wrong ?? []).find((other) => near(value, other.value, answer.tolerance));
-  if (known) return { right: false, says: known.says, method: known.method };
-  return { right: false, says: slip(answer, x, place, unit) };
+  const says = slip(answer, x, place, unit);
+  if (!known) return { right: false, says };
+  return { right: false, says: says === ROUNDED ? `${known.says} Or else: ${ROUNDED}` : known.says, method: known.method };
 }
 
 /** The likely slip behind a number that no known method gives: unit, percent, sign, rounding, or its side. */
@@ -86,7 +88,7 @@ function slip(answer, x, place, unit) {
     if (near(value * 100, answer.value, answer.tolerance)) return "This is the fraction of 1, and the percentage is asked: multiply by 100.";
   }
   if (near(-value, answer.value, answer.tolerance)) return "The size is right and the sign is not.";
-  if (x !== 0 && near(value, answer.value, (place * unit.factor) / 2)) return "This is rounded too far: give more digits, or a fraction.";
+  if (x !== 0 && near(value, answer.value, (place * unit.factor) / 2)) return ROUNDED;
   return value > answer.value ? "It is too large." : "It is too small.";
 }
 

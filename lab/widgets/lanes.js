@@ -100,11 +100,15 @@ export function spread(places, least) {
 /** The line of a bracket, from its left foot at x, y. */
 const bracket = (x, y, wide) => `M${x} ${y}v-7h${Math.max(wide, 2)}v7`;
 
-/** What of a label fits into `room` pixels: all of it, or its last word, such as the 40 of "queue 40". */
+/**
+ * What of a label fits into `room` pixels: all of it, or what says most in little, as the 40 of
+ * "queue 40" and the × of "× falls".
+ */
 export function labelFor(label, room) {
-  const fits = (text) => room > text.length * 7 + 10;
-  const short = label.split(" ").at(-1);
-  return fits(label) ? [label, true] : [short, /^\d/.test(short) && fits(short)];
+  const fits = (text) => room > (text.length + text.split("→").length - 1) * 7 + 10; // an arrow takes two places
+  const words = label.split(" "), sign = /^[×–]$/.test(words[0]);
+  const short = sign ? words[0] : words.at(-1);
+  return fits(label) ? [label, true] : [short, (sign || /^\d/.test(short)) && fits(short)];
 }
 
 /**
@@ -164,7 +168,7 @@ function paint(mark, wide, slim, labelled) {
   }
   if (mark.role === "shared" && wide > 14)
     nodes.push(shape("rect", { class: "box", x: 3, y: 3, width: wide - 9, height: BOX - 6, rx: 2 }));
-  if (fits) nodes.push(shape("text", { class: "on", x: 7, y: 22 }, label));
+  if (fits) nodes.push(shape("text", { class: /^[×–]/.test(label) ? "on signed" : "on", x: 7, y: 22 }, label));
   return nodes;
 }
 
@@ -296,7 +300,7 @@ export function lanes(scene, colour, grips) {
       const seen = Math.min(mark.stop, Math.max(line, mark.start)) - mark.start;
       group.firstChild.setAttribute("x2", Math.max(seen * at.scale - 3, 0));
     }
-    return at.x(moment);
+    return at.x(Math.min(moment, whole)); // whoever has ended before the others stays in sight
   }
 
   function replace(other, ghost) {

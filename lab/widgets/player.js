@@ -3,7 +3,7 @@
 import { board } from "./board.js";
 import { cards } from "./cards.js";
 import { crowd } from "./crowd.js";
-import { button, element, keepKeys } from "./dom.js";
+import { button, columnHead, element, keepKeys, reach } from "./dom.js";
 import { endOf, foundIn, momentOf, momentsOf, nameOf, toldAt } from "./frames.js";
 import { grid } from "./grid.js";
 import { lanes } from "./lanes.js";
@@ -35,7 +35,7 @@ function table(scenes) {
     element("td", { textContent: frame.caption }))));
   const heads = [...(scenes.length > 1 ? ["figure"] : []), scenes[0].unit, "what happens"];
   return element("table", {}, element("thead", {}, element("tr", {},
-    ...heads.map((text) => element("th", { scope: "col", textContent: text })))),
+    ...heads.map(columnHead))),
     element("tbody", {}, ...rows));
 }
 
@@ -43,7 +43,7 @@ function table(scenes) {
 function part(scene, colour, grips) {
   const title = element("p", { className: "title" });
   const conditions = element("p", { className: "conditions" });
-  const stage = element("div", { className: "stage", tabIndex: -1 });
+  const stage = element("div", { className: "stage" });
   const drawn = stageOf(scene)(scene, colour, grips);
   stage.append(drawn.node);
   const words = (now) => conditions.replaceChildren(`${now.conditions} `, tagOf(now.tag));
@@ -102,6 +102,7 @@ export function player(el, scenes, { step = 0, onStep = () => {}, grips } = {}) 
   const tables = button("Table", "Show the steps as a table", () => {
     const shown = frames.classList.toggle("unseen") === false;
     tables.setAttribute("aria-pressed", shown);
+    reach(frames, "The steps as a table");
   });
   tables.setAttribute("aria-pressed", "false");
   const large = button("⤢", "Enlarge the figure", enlarge);
@@ -148,6 +149,7 @@ export function player(el, scenes, { step = 0, onStep = () => {}, grips } = {}) 
       const x = drawn.show(at, next);
       if (x < stage.scrollLeft + 80 || x > stage.scrollLeft + stage.clientWidth - 80)
         stage.scrollLeft = x - stage.clientWidth / 2;
+      reach(stage, `Drawing: ${scenes[i].title}`);
     });
     const told = scenes.map((scene) => toldAt(scene, at));
     const lines = scenes.length > 1 ? scenes.map((s, i) => `${nameOf(s)}: ${told[i]}`) : told;
@@ -164,7 +166,7 @@ export function player(el, scenes, { step = 0, onStep = () => {}, grips } = {}) 
     update();
   }
   root.addEventListener("keydown", (event) => {
-    const typing = event.target !== root && event.target.matches("input, select, textarea");
+    const typing = event.target !== root && event.target.matches("input, select, textarea, .scrolls");
     const acts = { ArrowLeft: () => byHand(step - 1), ArrowRight: () => byHand(step + 1),
       Home: () => byHand(0), End: () => byHand(last) };
     if (event.key === " " && event.target === root) acts[" "] = toggle;
@@ -173,6 +175,9 @@ export function player(el, scenes, { step = 0, onStep = () => {}, grips } = {}) 
     event.preventDefault();
     event.stopPropagation();
     acts[event.key]();
+  });
+  root.addEventListener("click", () => { // a pointer scrolls without keys: they shall go on to step
+    if (document.activeElement.matches(".scrolls")) root.focus({ preventScroll: true });
   });
   keepKeys(root);
   const printed = () => go(last);

@@ -1,4 +1,4 @@
-// Where cards, their cells and the packets between them stand.
+// Where cards, their cells and the messages between them stand.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -44,7 +44,7 @@ test("a cell has the same place on every card, and no two of a card share one", 
   }
 });
 
-test("packets stand between their cards, one way beside the other", () => {
+test("messages stand between their cards, one way beside the other", () => {
   const wide = placed(SCENE, 900), narrow = placed(SCENE, 300);
   const there = midway(wide, "device 0", "device 1"), back = midway(wide, "device 1", "device 0");
   const [a, b] = [...wide.cards.values()];

@@ -106,6 +106,12 @@ test("a number that was rounded too far is told from a wrong one", () => {
   assert.equal(say(third, "0").says, "It is too small.");
 });
 
+test("a known wrong number that a rounded one looks like is told with both reasons", () => {
+  const half = number({ value: 19.5, wrong: [{ value: 20, method: "m", says: "Only what is cut is shared." }] });
+  assert.match(say(half, "20").says, /^Only what is cut is shared\. Or else: .* rounded too far/);
+  assert.equal(say(half, "20.0").says, "Only what is cut is shared.");
+});
+
 const choice = { kind: "choice", answer: { several: false, options: [
   { text: "A", right: false, says: "A leaves first." }, { text: "B", right: true, says: "B stays longest." }] } };
 const several = { kind: "choice", answer: { several: true, options: [

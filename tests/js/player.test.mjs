@@ -121,6 +121,10 @@ test("a block too narrow for its label shows the number in it, or nothing", () =
   assert.deepEqual(labelFor("queue 40", 30), ["40", true]);
   assert.deepEqual(labelFor("queue 40", 20), ["40", false]);
   assert.deepEqual(labelFor("decode", 30), ["decode", false]);
+  assert.deepEqual(labelFor("× falls", 60), ["× falls", true]);
+  assert.deepEqual(labelFor("× falls", 27), ["×", true]);
+  assert.deepEqual(labelFor("– thrown", 27), ["–", true]);
+  assert.deepEqual(labelFor("3→2", 34), ["3→2", false]);
 });
 
 test("who waits is written again only where the words before have ended", () => {

@@ -88,14 +88,14 @@ def test_the_network_is_cut_into_copies_that_do_not_fit(page):
     assert "it does not fit" in page.locator(".caption").inner_text()
 
 
-def test_a_token_passes_and_packets_are_counted(page):
+def test_a_token_passes_and_messages_are_counted(page):
     page.locator("select").first.select_option("1")
     go(page, 2)
     assert told(page).count("works") == 2
-    assert page.locator(".packet").count() == 0
+    assert page.locator(".message").count() == 0
     assert page.locator(".piece.at-work").count() == 4
     go(page, 3)
-    assert page.locator(".packet").count() == 2
+    assert page.locator(".message").count() == 2
     words = " ".join(told(page))
     assert "all-gather" in words
     assert "2 sent" in words

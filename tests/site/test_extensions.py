@@ -121,6 +121,12 @@ def test_a_page_without_terms_brings_none(build):
     assert "definition-term" not in build(text("Nothing."))[0]
 
 
+def test_heads_of_tables_say_which_way_they_look_and_an_empty_cell_is_none(build):
+    page, _ = build(text("| | what is cut |\n|---|---|\n| DP | requests |"))
+    assert '<th class="head" scope="col"><p>what is cut</p></th>' in page
+    assert page.count("<th") - page.count("<thead") == 1
+
+
 def test_a_chapter_offers_its_notebook(build, tmp_path):
     page = build(text("Nothing."))[0]
     assert 'href="../_notebooks/07-roof.ipynb" download' in page

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from test_site import CHAPTERS
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
@@ -123,6 +124,75 @@ def test_lane_names_stay_in_sight_while_a_long_figure_scrolls(page):
     assert stage.evaluate("(node) => { node.scrollLeft = 1e6; return node.scrollLeft; }") > 10
     assert name.bounding_box()["x"] == pytest.approx(before, abs=1)
     assert name.inner_text() == "A spans"
+
+
+REACHED = """() => [...document.querySelectorAll(".tif :is(.stage, .frames)")]
+  .filter((box) => getComputedStyle(box).overflowX === "auto")
+  .map((box) => [box.scrollWidth > box.clientWidth, box.tabIndex === 0])"""
+
+
+def test_a_drawing_wider_than_its_window_is_reached_and_scrolled_by_key(page):
+    stage = page.locator("#figure-long-prompt .stage").first
+    assert stage.get_attribute("tabindex") is None  # all of it is seen: nothing to stop at
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.wait_for_timeout(300)
+    boxes = page.evaluate(REACHED)
+    assert [True, True] in boxes
+    assert all(wide == reached for wide, reached in boxes)
+    assert stage.get_attribute("role") == "group"
+    assert re.match(r"Drawing: .*\(scrolls sideways\)", stage.get_attribute("aria-label"))
+    player = page.locator("#figure-long-prompt .tif-player")
+    player.focus()
+    for _ in range(4):  # the tag of its conditions and its definition come first
+        page.keyboard.press("Tab")
+    assert stage.evaluate("(stage) => stage === document.activeElement")
+    before = step_of(player)
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(300)
+    assert stage.evaluate("(stage) => stage.scrollLeft") > 0
+    assert step_of(player) == before
+
+
+def test_after_a_click_into_a_wide_drawing_keys_step(page):
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.wait_for_timeout(300)
+    player = page.locator("#figure-long-prompt .tif-player")
+    player.locator(".stage").first.click()
+    page.keyboard.press("ArrowRight")
+    assert step_of(player)[0] == 2
+
+
+IN_SIGHT = """(stage) => [...stage.querySelectorAll(".mark.token .box")]
+  .map((token) => token.getBoundingClientRect().x - stage.getBoundingClientRect().x)
+  .filter((x) => x >= 0 && x < stage.clientWidth).length"""
+
+
+def test_a_drawing_that_is_over_stays_in_sight_while_another_goes_on(visit):
+    page = visit("chapters/11-parallelism.html", width=360).page
+    page.wait_for_function(ALL_DRAWN)
+    player = page.locator("#figure-real-ranks .tif-player")
+    player.focus()
+    page.keyboard.press("End")
+    stages = player.locator(".stage")
+    assert all(stages.nth(n).evaluate(IN_SIGHT) for n in range(stages.count()))
+
+
+@pytest.mark.parametrize("path", CHAPTERS)
+def test_in_a_narrow_window_every_box_that_scrolls_can_be_reached(visit, axe, path):
+    page = visit(path, width=360).page
+    page.wait_for_function(ALL_DRAWN)
+    page.evaluate(axe)
+    found = "async () => (await axe.run({ runOnly: ['scrollable-region-focusable'] })).violations"
+    assert page.evaluate(found) == []
+
+
+@pytest.mark.parametrize("width", [360, 800])
+def test_nothing_floats_over_the_controls_of_a_figure(page, width):
+    page.set_viewport_size({"width": width, "height": 800})
+    page.locator("#figure-rounds").scroll_into_view_if_needed()
+    page.mouse.wheel(0, -300)  # whoever scrolls up is offered the way to the top
+    page.wait_for_timeout(300)
+    assert not page.locator("#pst-back-to-top").is_visible()
 
 
 def test_a_printed_page_shows_the_last_step(page):
