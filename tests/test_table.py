@@ -26,6 +26,12 @@ def test_numbers_stand_right_and_words_left() -> None:
     ]
 
 
+def test_long_numbers_stand_in_groups_of_three_digits_and_words_as_they_are() -> None:
+    table = Table(("bytes", "id"), ((9970688, "12000"), (-54029.3, "9"), (9999, "x")))
+    assert repr(table).splitlines()[2:] == ["9,970,688  12000", "  -54,029  9", "     9999  x"]
+    assert "<td>9,970,688</td><td>12000</td>" in table._repr_html_()
+
+
 def test_no_line_ends_in_blanks() -> None:
     table = Table(("n", "status"), ((1, "ok"), (2, "cancelled")))
     assert [line for line in repr(table).splitlines() if line != line.rstrip()] == []

@@ -13,6 +13,10 @@ LONG = 24
 """Letters from which on the words of a cell may be broken on a page."""
 
 
+GROUPED = 10_000
+"""From here on the digits of a cell stand in groups."""
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """`columns` name what stands in each of `rows`; `caption` says what the table is about and
@@ -31,7 +35,7 @@ class Table:
         return len(self.rows)
 
     def __repr__(self) -> str:
-        cells = [self.columns, *(tuple(show(value) for value in row) for row in self.rows)]
+        cells = [self.columns, *(tuple(map(_shown, row)) for row in self.rows)]
         widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
         left = [self._is_words(index) for index in range(len(self.columns))]
         lines = [
@@ -71,7 +75,7 @@ class Table:
         """The cells of a row as HTML; words in its first column are its head."""
         for index, value in enumerate(row):
             head = index == 0 and isinstance(value, str)
-            text = escape(show(value))
+            text = escape(_shown(value))
             words = ' class="words"' if len(text) > LONG else ""
             yield f'<th scope="row">{text}</th>' if head else f"<td{words}>{text}</td>"
 
@@ -131,3 +135,11 @@ def show(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(show(part) for part in value)
     return str(value)
+
+
+def _shown(value: Any) -> str:
+    """As `show`; a number of five digits or more is read in groups of three."""
+    text = show(value)
+    if isinstance(value, str) or not text.lstrip("-").isdigit():
+        return text
+    return f"{int(text):,}" if abs(int(text)) >= GROUPED else text
