@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,12 @@ MADE_FROM = ["_config.yml", "_toc.yml", "book/**/*", "chapters/*.ipynb", "lab/**
 AXE = ROOT / "_build" / "vendor" / "node_modules" / "axe-core" / "axe.min.js"
 DEBIANS = "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
+HEIGHT = 900
+
+IS_DRAWN = """() => [...document.querySelectorAll("script[type$='widget-view+json']")]
+  .every((saved) => saved.nextElementSibling?.children.length)"""
+IS_STILL = "document.getAnimations().every((one) => one.playState !== 'running')"
+NEXT_FRAME = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 @dataclass
@@ -33,6 +41,14 @@ class Visit:
 
     def open(self, path: str) -> None:
         self.page.goto(f"{self.address}/{path}", wait_until="networkidle")
+        self.page.wait_for_function(IS_DRAWN)
+
+    def resize(self, width: int) -> None:
+        """As wide as that, and drawn as if it had been opened so."""
+        self.page.set_viewport_size({"width": width, "height": HEIGHT})
+        for _ in range(2):  # what a script does about the new size may begin to move as well
+            self.page.evaluate(NEXT_FRAME)
+            self.page.wait_for_function(IS_STILL)
 
     def listen(self) -> None:
         self.page.context.route("**/*", self._guard)
@@ -113,14 +129,14 @@ def address(
         running.shutdown()
 
 
-@pytest.fixture
-def visit(browser: Browser, address: str) -> Iterator[Callable[..., Visit]]:
-    """`visit(path, width=1280, theme="light")` opens a page of the site."""
+@contextmanager
+def visits(browser: Browser, address: str) -> Iterator[Callable[..., Visit]]:
+    """Opens pages of the site, each in a context of its own, and closes them all at the end."""
     contexts = []
 
     def open_page(path: str, *, width: int = 1280, theme: str = "light") -> Visit:
         contexts.append(
-            browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+            browser.new_context(viewport={"width": width, "height": HEIGHT}, color_scheme=theme)
         )
         there = Visit(contexts[-1].new_page(), address)
         there.listen()
@@ -130,6 +146,29 @@ def visit(browser: Browser, address: str) -> Iterator[Callable[..., Visit]]:
     yield open_page
     for context in contexts:
         context.close()
+
+
+@pytest.fixture
+def visit(browser: Browser, address: str) -> Iterator[Callable[..., Visit]]:
+    """`visit(path, width=1280, theme="light")` opens a page of the site."""
+    with visits(browser, address) as open_page:
+        yield open_page
+
+
+@pytest.fixture(scope="module")
+def look(browser: Browser, address: str, path: str) -> Iterator[Callable[..., Visit]]:
+    """`look(width=1280, theme="light")`: the page at `path`, which the module names, for tests that
+    only look at it: opened once at a desk and once on a telephone, and resized for other widths."""
+    with visits(browser, address) as open_page:
+        opened = cache(open_page)
+
+        def look(*, width: int = 1280, theme: str = "light") -> Visit:
+            there = opened(path, width=320 if width < 600 else 1280, theme=theme)
+            if there.page.viewport_size["width"] != width:
+                there.resize(width)
+            return there
+
+        yield look
 
 
 @pytest.fixture(scope="session")
