@@ -173,10 +173,12 @@ def visits(
 ) -> Iterator[Callable[..., Visit]]:
     """Opens pages for readers who have never been there, and closes them all at the end."""
     used = []
+    remembered = {"origin": "http://" + urlsplit(address).netloc, "storageTypes": "all"}
 
     def open_page(path: str, *, width: int = 1280, theme: str = "light") -> Visit:
         used.append(contexts.pop() if contexts else browser.new_context())
         there = Visit(used[-1].new_page(), address)
+        used[-1].new_cdp_session(there.page).send("Storage.clearDataForOrigin", remembered)
         there.page.set_viewport_size({"width": width, "height": HEIGHT})
         there.page.emulate_media(color_scheme=theme)
         there.listen()
@@ -185,8 +187,6 @@ def visits(
 
     yield open_page
     for context in used:
-        forget = {"origin": f"http://{urlsplit(address).netloc}", "storageTypes": "all"}
-        context.new_cdp_session(context.pages[0]).send("Storage.clearDataForOrigin", forget)
         for page in context.pages:
             page.close()
     contexts += used

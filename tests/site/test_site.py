@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from playwright.sync_api import Route
 
 from book.serve import Handler
 
@@ -50,6 +51,10 @@ TOO_WIDE = """() => {
   const page = document.scrollingElement.scrollWidth;
   return page > width ? [`the page is ${page} wide in ${width}`, ...wide] : wide;
 }"""
+
+PLACES = """() => [...document.querySelectorAll(".bd-article-container *")]
+  .map((one) => one.getBoundingClientRect())
+  .map(({ x, y, width, height }) => [x, y, width, height].map(Math.round).join(" "))"""
 
 FAINT_TEXT = """([least, leastLarge]) => {
   const canvas = document.createElement("canvas");
@@ -102,6 +107,49 @@ def test_foreign_requests_and_errors_are_noticed(visit: Callable[..., Any]):
     assert there.foreign == ["http://elsewhere.invalid/x"]
     assert any("broken" in error for error in there.errors)
     assert [line.split()[0] for line in there.not_ok] == ["404"]
+
+
+@pytest.mark.parametrize("reader", ["first", "second"])
+def test_a_visit_finds_nothing_of_an_earlier_one(visit: Callable[..., Any], reader: str):
+    there = visit(PAGES[0])
+    assert there.page.evaluate("localStorage.left ?? sessionStorage.left ?? document.cookie") == ""
+    there.page.evaluate(
+        """(name) => {
+          localStorage.left = sessionStorage.left = name;
+          document.cookie = `left=${name}; path=/`;
+        }""",
+        reader,
+    )
+    there.open(LAST)
+    left = there.page.evaluate("[localStorage.left, sessionStorage.left, document.cookie]")
+    assert left == [reader, reader, f"left={reader}"]
+
+
+def test_a_page_is_open_once_all_is_there_that_its_scripts_ask_for(visit: Callable[..., Any]):
+    there = visit(PAGES[0])
+
+    def answer(route: Route) -> None:
+        there.page.wait_for_timeout(1000)
+        route.fulfill(body="late")
+
+    there.page.route("**/late", answer)
+    there.page.add_init_script("""addEventListener("load", async () => {
+        document.body.title = await (await fetch("/late")).text();
+    })""")
+    there.open(LAST)
+    assert there.page.locator("body").get_attribute("title") == "late"
+
+
+@pytest.mark.parametrize(("opened", "resized"), [(320, 360), (1280, 768)])
+def test_a_page_that_is_resized_is_as_if_opened_so(
+    visit: Callable[..., Any], opened: int, resized: int
+):
+    there = visit(LAST, width=opened)
+    before = there.page.evaluate(PLACES)
+    there.resize(resized)
+    after = there.page.evaluate(PLACES)
+    assert before != after
+    assert after == visit(LAST, width=resized).page.evaluate(PLACES)
 
 
 @everywhere
