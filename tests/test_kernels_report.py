@@ -22,29 +22,35 @@ ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.timeout(300)  # the compiler needs most of a minute, once
 MULTIPLY = {"flash_attention", "paged_attention", "quantized_matmul"}
 
-
-SPILLS = """
+# One process for both: it takes seconds until the compiler is loaded.
+SPILLS_AND_REPORT = """
+import runpy, sys
 from kernels import report
 from kernels.triton.ahead_of_time import resources
 
 launch = report.chunks(128, True, "sm_90")
 print(resources(launch._replace(warps=4), "sm_90").spilled_bytes)
+sys.argv[1:] = ["report", "--json"]
+runpy.run_module("kernels", run_name="__main__")
 """
 
 
-def compiled(*arguments: str) -> str:
-    """What Python prints in a process of its own, in which nothing is interpreted."""
+@pytest.fixture(scope="session")
+def compiled() -> list[str]:
+    """What a process says in which nothing is interpreted: the bytes of a kernel that spills,
+    and the report of all."""
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
-    return subprocess.run(
-        [sys.executable, *arguments],
+    said = subprocess.run(
+        [sys.executable, "-c", SPILLS_AND_REPORT],
         cwd=ROOT, env=environment, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
+    return said.split("\n", 1)
 
 
 @pytest.fixture(scope="session")
-def made() -> Report:
+def made(compiled: list[str]) -> Report:
     """The report, made once."""
-    found: Report = json.loads(compiled("-m", "kernels", "report", "--json"))
+    found: Report = json.loads(compiled[1])
     return found
 
 
@@ -68,8 +74,8 @@ def test_nothing_spills(rows: list[dict[str, Any]]) -> None:
     assert [row for row in rows if row["spilled_bytes"]] == []
 
 
-def test_a_kernel_that_spills_would_be_seen() -> None:
-    assert int(compiled("-c", SPILLS)) > 0  # half the warps: twice the registers a thread
+def test_a_kernel_that_spills_would_be_seen(compiled: list[str]) -> None:
+    assert int(compiled[0]) > 0  # half the warps: twice the registers a thread
 
 
 def test_what_multiplies_matrices_does_so_in_matrix_units(rows: list[dict[str, Any]]) -> None:

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from needs import cannot
-from playwright.sync_api import Browser, Error, Page, Playwright, Route, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Error,
+    Page,
+    Playwright,
+    Request,
+    sync_playwright,
+)
 
 from book.serve import server
 
@@ -19,6 +31,15 @@ MADE_FROM = ["_config.yml", "_toc.yml", "book/**/*", "chapters/*.ipynb", "lab/**
 AXE = ROOT / "_build" / "vendor" / "node_modules" / "axe-core" / "axe.min.js"
 DEBIANS = "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
+FLAGS += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]  # no other host is there
+HEIGHT = 900
+PATIENCE_S = 30
+
+IS_DRAWN = """() => [...document.querySelectorAll("script[type$='widget-view+json']")]
+  .every((saved) => saved.nextElementSibling?.childNodes.length)"""
+IS_STILL = "document.getAnimations().every((one) => one.playState !== 'running')"
+NEXT_FRAME = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+IDLE = f"{NEXT_FRAME}.then(() => new Promise(requestIdleCallback)).then(() => document.fonts.ready)"
 
 
 @dataclass
@@ -30,12 +51,35 @@ class Visit:
     foreign: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     not_ok: list[str] = field(default_factory=list)
+    pending: set[Request] = field(default_factory=set)
 
     def open(self, path: str) -> None:
-        self.page.goto(f"{self.address}/{path}", wait_until="networkidle")
+        """Open a page of the site and wait until all is there and no script has more to do."""
+        self.pending.clear()
+        self.page.goto(f"{self.address}/{path}")
+        self.page.wait_for_function(IS_DRAWN)
+        self.come_to_rest()
+        until = time.monotonic() + PATIENCE_S
+        while self.pending and time.monotonic() < until:
+            self.page.wait_for_timeout(20)
+            self.come_to_rest()  # what came may ask for more
+        assert not self.pending, f"{path} still waits for {[one.url for one in self.pending]}"
+
+    def resize(self, width: int) -> None:
+        """Make the page as wide as that, and wait until it is as if it had been opened so."""
+        self.page.set_viewport_size({"width": width, "height": HEIGHT})
+        self.come_to_rest()
+
+    def come_to_rest(self) -> None:
+        """Wait until no script has anything to do and nothing moves."""
+        for _ in range(2):  # what a script does may begin to move as well
+            self.page.evaluate(IDLE)
+            self.page.wait_for_function(IS_STILL)
 
     def listen(self) -> None:
-        self.page.context.route("**/*", self._guard)
+        self.page.on("request", self._asked)
+        self.page.on("requestfinished", self._answered)
+        self.page.on("requestfailed", self._answered)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on(
             "console",
@@ -50,13 +94,14 @@ class Visit:
             ),
         )
 
-    def _guard(self, route: Route) -> None:
-        url = route.request.url
-        if url.startswith((f"{self.address}/", "data:", "blob:")):
-            route.continue_()
-        else:
-            self.foreign.append(url)
-            route.abort()
+    def _asked(self, request: Request) -> None:
+        if request.url.startswith(f"{self.address}/"):
+            self.pending.add(request)
+        elif not request.url.startswith(("data:", "blob:")):
+            self.foreign.append(request.url)
+
+    def _answered(self, request: Request) -> None:
+        self.pending.discard(request)
 
 
 @pytest.fixture(scope="session")
@@ -113,23 +158,65 @@ def address(
         running.shutdown()
 
 
-@pytest.fixture
-def visit(browser: Browser, address: str) -> Iterator[Callable[..., Visit]]:
-    """`visit(path, width=1280, theme="light")` opens a page of the site."""
-    contexts = []
+@pytest.fixture(scope="module")
+def contexts(browser: Browser, address: str) -> Iterator[list[BrowserContext]]:
+    """Those that nobody uses at the moment. They keep files that were fetched before."""
+    free: list[BrowserContext] = []
+    yield free
+    for context in free:
+        context.close()
+
+
+@contextmanager
+def visits(
+    browser: Browser, contexts: list[BrowserContext], address: str
+) -> Iterator[Callable[..., Visit]]:
+    """Opens pages for readers who have never been there, and closes them all at the end."""
+    used = []
+    remembered = {"origin": "http://" + urlsplit(address).netloc, "storageTypes": "all"}
 
     def open_page(path: str, *, width: int = 1280, theme: str = "light") -> Visit:
-        contexts.append(
-            browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
-        )
-        there = Visit(contexts[-1].new_page(), address)
+        used.append(contexts.pop() if contexts else browser.new_context())
+        there = Visit(used[-1].new_page(), address)
+        used[-1].new_cdp_session(there.page).send("Storage.clearDataForOrigin", remembered)
+        there.page.set_viewport_size({"width": width, "height": HEIGHT})
+        there.page.emulate_media(color_scheme=theme)
         there.listen()
         there.open(path)
         return there
 
     yield open_page
-    for context in contexts:
-        context.close()
+    for context in used:
+        for page in context.pages:
+            page.close()
+    contexts += used
+
+
+@pytest.fixture
+def visit(
+    browser: Browser, contexts: list[BrowserContext], address: str
+) -> Iterator[Callable[..., Visit]]:
+    """`visit(path, width=1280, theme="light")` opens a page of the site."""
+    with visits(browser, contexts, address) as open_page:
+        yield open_page
+
+
+@pytest.fixture(scope="module")
+def look(
+    browser: Browser, contexts: list[BrowserContext], address: str, path: str
+) -> Iterator[Callable[..., Visit]]:
+    """`look(width=1280, theme="light")`: the page at `path`, which the module names, for tests that
+    only look at it: opened once at a desk and once on a telephone, and resized for other widths."""
+    with visits(browser, contexts, address) as open_page:
+        opened = cache(open_page)
+
+        def look(*, width: int = 1280, theme: str = "light") -> Visit:
+            there = opened(path, width=320 if width < 600 else 1280, theme=theme)
+            if there.page.viewport_size["width"] != width:
+                there.resize(width)
+            return there
+
+        yield look
 
 
 @pytest.fixture(scope="session")

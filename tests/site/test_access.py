@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page
-from test_site import CHAPTERS, LAST, PAGES, TOO_WIDE, every_page
+from test_site import CHAPTERS, LAST, PAGES, TOO_WIDE
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
 WITH_TERMS = "book/how-this-book-is-built.html"
 TERM = "article a:has(> .std-term):not(.definitions a, .definition-card a)"
 TAG = "article a:has(> .tag):not(.definitions a, .definition-card a)"
-
-ARE_DRAWN = """() => [...document.querySelectorAll("script[type$='widget-view+json']")]
-  .every((saved) => saved.nextElementSibling?.children.length)"""
 
 SERIOUS = """async () => (await axe.run()).violations
   .filter((found) => ["serious", "critical"].includes(found.impact))
@@ -29,12 +24,6 @@ SERIOUS = """async () => (await axe.run()).violations
 SEEN_OUTSIDE = """(figure) => [...document.body.querySelectorAll("*")]
   .filter((one) => !figure.contains(one) && !one.contains(figure) && one.checkVisibility())
   .map((one) => one.outerHTML.slice(0, 100))"""
-
-
-def drawn(page: Page) -> Page:
-    """The page once its widgets are there."""
-    page.wait_for_function(ARE_DRAWN)
-    return page
 
 
 @pytest.fixture
@@ -53,14 +42,6 @@ def page_with(browser: Browser, address: str) -> Iterator[Callable[..., Page]]:
         context.close()
 
 
-@every_page
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_serious(visit: Callable[..., Any], axe: str, path: str, theme: str):
-    page = drawn(visit(path, theme=theme).page)
-    page.evaluate(axe)
-    assert page.evaluate(SERIOUS) == []
-
-
 def test_axe_would_find_a_picture_without_words(visit: Callable[..., Any], axe: str):
     page = visit(PAGES[0]).page
     page.evaluate(axe)
@@ -69,20 +50,6 @@ def test_axe_would_find_a_picture_without_words(visit: Callable[..., Any], axe: 
 
 
 # Terms and tags
-
-
-@every_page
-def test_every_term_and_tag_has_its_definition_on_the_page(visit: Callable[..., Any], path: str):
-    links = "article a:not(.definitions a)"
-    lost = (
-        visit(path)
-        .page.locator(links)
-        .evaluate_all("""(links) => links
-      .filter((link) => link.pathname !== location.pathname && link.hash.startsWith("#term-"))
-      .filter((link) => !document.getElementById(link.getAttribute("aria-describedby")))
-      .map((link) => link.textContent)""")
-    )
-    assert lost == []
 
 
 @pytest.mark.parametrize("kind", [TERM, TAG])
@@ -189,7 +156,7 @@ def test_one_figure_fills_the_window(visit: Callable[..., Any], width: int):
     there = visit(LAST, width=width)
     name = there.page.locator("[id^=figure-]").first.get_attribute("id")
     there.open(f"{LAST}?figure={name.removeprefix('figure-')}")
-    page = drawn(there.page)
+    page = there.page
     figure = page.locator(f"#{name}")
     assert figure.evaluate(SEEN_OUTSIDE) == []
     assert figure.bounding_box() == {"x": 0, "y": 0, "width": width, "height": 900}
@@ -216,16 +183,6 @@ def test_an_unknown_figure_leaves_the_page_as_it_is(visit: Callable[..., Any]):
     assert visit(f"{LAST}?figure=nobody").page.locator("h1").is_visible()
 
 
-@pytest.mark.parametrize("path", CHAPTERS)
-def test_a_chapter_offers_the_notebook_it_was_made_from(visit: Callable[..., Any], path: str):
-    page = visit(path).page
-    with page.expect_download() as download:
-        page.get_by_role("link", name="This chapter as a notebook").click()
-    notebook = json.loads(Path(download.value.path()).read_text("utf-8"))
-    title = page.locator("h1").inner_text().replace("’", "'")
-    assert title in "".join(notebook["cells"][0]["source"])
-
-
 # Folded, on paper, in forced colours
 
 
@@ -240,7 +197,7 @@ def test_find_in_page_opens_what_is_folded(visit: Callable[..., Any]):
 
 
 def test_on_paper_everything_is_open_and_in_dark_ink(visit: Callable[..., Any]):
-    page = drawn(visit(LAST, theme="dark").page)
+    page = visit(LAST, theme="dark").page
     page.emulate_media(media="print")
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert page.locator("article details").count() > 0

@@ -118,7 +118,7 @@ def test_a_module_that_is_not_there_is_asked_of_nobody(visit: Callable[..., Any]
         route.fulfill(body=text, content_type="text/html")
 
     there = visit("plain.html")
-    there.page.context.route("**/controls.html", change)
+    there.page.route("**/controls.html", change)
     there.open("controls.html")
     there.page.locator(".saved-ipywidget").nth(1).get_by_role("slider").wait_for()
     first = there.page.locator(".saved-ipywidget").first

@@ -15,13 +15,10 @@ ALL_DRAWN = """document.querySelectorAll(".tif:not(.tif .tif)").length ===
 
 
 @pytest.fixture
-def page(browser, address):
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    page = context.new_page()
-    page.goto(f"{address}/chapters/02-batching.html")
+def page(visit):
+    page = visit("chapters/02-batching.html").page
     page.wait_for_function(ALL_DRAWN)
-    yield page
-    context.close()
+    return page
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Every page of the built site, in a browser: self-contained, without errors, readable."""
+"""The built site in a browser: its front door, its search, and what is looked for on every page."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from playwright.sync_api import Route
 
 from book.serve import Handler
 
@@ -34,7 +35,6 @@ def files(part: Any) -> Iterator[str]:
 PAGES = [*(f"{file}.html" for file in files(TOC)), "search.html"]
 CHAPTERS = [path for path in PAGES if path.startswith("chapters/")]
 LAST = CHAPTERS[-1]
-every_page = pytest.mark.parametrize("path", PAGES)
 everywhere = pytest.mark.parametrize("address", ["root", "sub-path"], indirect=True)
 
 TOO_WIDE = """() => {
@@ -51,6 +51,10 @@ TOO_WIDE = """() => {
   const page = document.scrollingElement.scrollWidth;
   return page > width ? [`the page is ${page} wide in ${width}`, ...wide] : wide;
 }"""
+
+PLACES = """() => [...document.querySelectorAll(".bd-article-container *")]
+  .map((one) => one.getBoundingClientRect())
+  .map(({ x, y, width, height }) => [x, y, width, height].map(Math.round).join(" "))"""
 
 FAINT_TEXT = """([least, leastLarge]) => {
   const canvas = document.createElement("canvas");
@@ -86,51 +90,6 @@ FAINT_TEXT = """([least, leastLarge]) => {
 }"""
 
 
-@everywhere
-@every_page
-def test_a_page_asks_no_other_host_and_reports_no_error(visit: Callable[..., Any], path: str):
-    there = visit(path)
-    assert there.foreign == []
-    assert there.errors == []
-    assert there.not_ok == []
-
-
-@every_page
-def test_a_page_has_one_title_and_a_language(visit: Callable[..., Any], path: str):
-    page = visit(path).page
-    assert page.locator("h1").count() == 1
-    assert page.locator("h1").inner_text().strip()
-    assert page.locator("html").get_attribute("lang") == "en"
-
-
-@every_page
-def test_every_control_has_a_name(visit: Callable[..., Any], path: str):
-    nameless = (
-        visit(path)
-        .page.locator("button:visible, a:visible, input:visible")
-        .evaluate_all(
-            """all => all.filter((one) => !(one.innerText.trim() || one.ariaLabel || one.title
-          || one.labels?.length)).map((one) => one.outerHTML.slice(0, 120))"""
-        )
-    )
-    assert nameless == []
-
-
-@every_page
-@pytest.mark.parametrize("width", [320, 360, 768, 1280])  # 320 is 1280 at 400 % zoom
-def test_a_page_does_not_scroll_sideways(visit: Callable[..., Any], path: str, width: int):
-    assert visit(path, width=width).page.evaluate(TOO_WIDE) == []
-
-
-@every_page
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_all_text_can_be_read(visit: Callable[..., Any], path: str, theme: str):
-    page = visit(path, theme=theme).page
-    assert page.locator("html").get_attribute("data-theme") == theme
-    page.wait_for_function("document.getAnimations().every((one) => one.playState !== 'running')")
-    assert page.evaluate(FAINT_TEXT, [TEXT_CONTRAST, LARGE_TEXT_CONTRAST]) == []
-
-
 def test_faint_text_and_wide_boxes_are_found(visit: Callable[..., Any]):
     page = visit(PAGES[0]).page
     page.evaluate("""document.querySelector("article").insertAdjacentHTML("beforeend",
@@ -148,6 +107,49 @@ def test_foreign_requests_and_errors_are_noticed(visit: Callable[..., Any]):
     assert there.foreign == ["http://elsewhere.invalid/x"]
     assert any("broken" in error for error in there.errors)
     assert [line.split()[0] for line in there.not_ok] == ["404"]
+
+
+@pytest.mark.parametrize("reader", ["first", "second"])
+def test_a_visit_finds_nothing_of_an_earlier_one(visit: Callable[..., Any], reader: str):
+    there = visit(PAGES[0])
+    assert there.page.evaluate("localStorage.left ?? sessionStorage.left ?? document.cookie") == ""
+    there.page.evaluate(
+        """(name) => {
+          localStorage.left = sessionStorage.left = name;
+          document.cookie = `left=${name}; path=/`;
+        }""",
+        reader,
+    )
+    there.open(LAST)
+    left = there.page.evaluate("[localStorage.left, sessionStorage.left, document.cookie]")
+    assert left == [reader, reader, f"left={reader}"]
+
+
+def test_a_page_is_open_once_all_is_there_that_its_scripts_ask_for(visit: Callable[..., Any]):
+    there = visit(PAGES[0])
+
+    def answer(route: Route) -> None:
+        there.page.wait_for_timeout(1000)
+        route.fulfill(body="late")
+
+    there.page.route("**/late", answer)
+    there.page.add_init_script("""addEventListener("load", async () => {
+        document.body.title = await (await fetch("/late")).text();
+    })""")
+    there.open(LAST)
+    assert there.page.locator("body").get_attribute("title") == "late"
+
+
+@pytest.mark.parametrize(("opened", "resized"), [(320, 360), (1280, 768)])
+def test_a_page_that_is_resized_is_as_if_opened_so(
+    visit: Callable[..., Any], opened: int, resized: int
+):
+    there = visit(LAST, width=opened)
+    before = there.page.evaluate(PLACES)
+    there.resize(resized)
+    after = there.page.evaluate(PLACES)
+    assert before != after
+    assert after == visit(LAST, width=resized).page.evaluate(PLACES)
 
 
 @everywhere

@@ -102,11 +102,12 @@ def test_the_first_questions_are_answered_in_order_by_one_worker_without_another
 
 def test_a_request_of_the_worker_to_another_host_would_be_noticed(visit: Callable[..., Any]):
     there = visit(PAGE)
-    there.page.evaluate("""() => new Promise((done) => {
-        const text = 'fetch("http://elsewhere.invalid/x").catch(() => postMessage(0))';
-        const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
-        new Worker(url, { type: "module" }).onmessage = done;
-    })""")
+    with there.page.expect_event("requestfailed"):
+        there.page.evaluate("""() => {
+            const text = 'fetch("http://elsewhere.invalid/x")';
+            const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+            new Worker(url, { type: "module" });
+        }""")
     assert there.foreign == ["http://elsewhere.invalid/x"]
 
 
@@ -221,7 +222,6 @@ def test_a_page_from_a_file_says_why_it_cannot_run_and_keeps_the_saved_output(
     file.parent.mkdir()
     file.write_text(text, encoding="utf-8")
     page = visit(PAGE).page
-    page.context.unroute_all()
     page.goto(file.as_uri())
     cell = page.locator(".tif-try")
     press(cell, "Run")
