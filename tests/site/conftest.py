@@ -38,8 +38,14 @@ PATIENCE_S = 30
 IS_DRAWN = """() => [...document.querySelectorAll("script[type$='widget-view+json']")]
   .every((saved) => saved.nextElementSibling?.childNodes.length)"""
 IS_STILL = "document.getAnimations().every((one) => one.playState !== 'running')"
-NEXT_FRAME = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-IDLE = f"{NEXT_FRAME}.then(() => new Promise(requestIdleCallback)).then(() => document.fonts.ready)"
+AT_REST = """async () => {
+  // a page that lies behind another may be drawn late, or not at all
+  const soon = (ask) => new Promise((done) => { ask(done); setTimeout(done, 2000); });
+  for (let frame = 0; frame < 2; frame++) await soon(requestAnimationFrame);
+  await soon(requestIdleCallback);
+  await document.fonts.ready;
+}"""
+OFTEN_MS = 50
 
 
 @dataclass
@@ -57,7 +63,7 @@ class Visit:
         """Open a page of the site and wait until all is there and no script has more to do."""
         self.pending.clear()
         self.page.goto(f"{self.address}/{path}")
-        self.page.wait_for_function(IS_DRAWN)
+        self.page.wait_for_function(IS_DRAWN, polling=OFTEN_MS)
         self.come_to_rest()
         until = time.monotonic() + PATIENCE_S
         while self.pending and time.monotonic() < until:
@@ -67,14 +73,15 @@ class Visit:
 
     def resize(self, width: int) -> None:
         """Make the page as wide as that, and wait until it is as if it had been opened so."""
+        self.page.bring_to_front()
         self.page.set_viewport_size({"width": width, "height": HEIGHT})
         self.come_to_rest()
 
     def come_to_rest(self) -> None:
         """Wait until no script has anything to do and nothing moves."""
         for _ in range(2):  # what a script does may begin to move as well
-            self.page.evaluate(IDLE)
-            self.page.wait_for_function(IS_STILL)
+            self.page.evaluate(AT_REST)
+            self.page.wait_for_function(IS_STILL, polling=OFTEN_MS)
 
     def listen(self) -> None:
         self.page.on("request", self._asked)
