@@ -4,7 +4,7 @@ nothing of a guess that did not stand stays anywhere."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_live_streams import text_of, tokens_of
 from test_tokenizer import BYTES
+from torch import Tensor
 
 import lab
 from lab.__main__ import main
@@ -514,6 +515,55 @@ def test_a_step_that_fails_is_made_again_as_if_nothing_had_been() -> None:
 def test_what_is_no_guess_is_an_error_by_name(says: tuple[int, ...], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         with_guesses([ask("A", range(4), 9)], draft=Flaky(PromptLookup(), says))
+
+
+@dataclass
+class Even:
+    """Guesses the first token again and again, as if all had been equally likely; the numbers of
+    all requests lie one behind the other in memory, and none knows of its neighbours."""
+
+    said: Callable[[Tensor], Tensor] = field(default=lambda probs_KV: probs_KV)
+    name: str = "even"
+
+    def move(self, plan: StepPlan) -> int:
+        return 0
+
+    def propose(self, plan: StepPlan, answers: Mapping[str, Answer]) -> dict[str, Guess]:
+        drafts = {chunk.request_id: chunk.drafts for chunk in plan.written if chunk.drafts}
+        memory, at, found = bytearray(8 * VOCAB * sum(drafts.values())), 0, {}
+        for who, count in drafts.items():
+            probs_V = torch.frombuffer(
+                memory, dtype=torch.float64, offset=at, count=count * VOCAB
+            ).fill_(1 / VOCAB)
+            found[who] = Guess((0,) * count, self.said(probs_V.view(count, VOCAB)))
+            at += 8 * VOCAB * count
+        return found
+
+
+DRAWN = [ask(f"r{i}", [i, 3], 9, sampling=Sampling(temperature=1, seed=i)) for i in range(3)]
+
+
+def test_distributions_may_lie_in_memory_as_they_will() -> None:
+    """Neighbours by chance, each apart, in columns, in a wider format."""
+    right = outputs(with_guesses(DRAWN, draft=Even(Tensor.clone)))
+    assert right != plainly(DRAWN)
+    assert outputs(with_guesses(DRAWN, draft=Even())) == right
+    in_columns = Even(lambda probs_KV: probs_KV.t().contiguous().t())
+    assert outputs(with_guesses(DRAWN, draft=in_columns)) == right
+    for request in DRAWN:
+        assert outputs(with_guesses([request], draft=in_columns))[request.id] == right[request.id]
+
+
+@pytest.mark.parametrize("requests", [DRAWN, [replace(DRAWN[0], max_tokens=3), DRAWN[1]]])
+@pytest.mark.parametrize(
+    "said",
+    [lambda p_KV: p_KV[:1], lambda p_KV: p_KV[:, :1], lambda p_KV: p_KV[0]],
+    ids=["one", "thin", "flat"],
+)
+def test_each_guess_needs_a_distribution_of_its_own(requests: Any, said: Any) -> None:
+    """Whether all requests guess as many tokens or not."""
+    with pytest.raises(ValueError, match=r"'r.': 'even' must say .* \[\d, 23\], got \["):
+        with_guesses(requests, draft=Even(said))
 
 
 def test_vocabularies_are_compared_token_by_token() -> None:
