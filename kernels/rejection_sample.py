@@ -95,10 +95,12 @@ def _in_triton(
     target_SQV: Tensor,
 ) -> Verdict:
     (S, K, _), place = draft_SKV.shape, partial(torch.tensor, device=target_SQV.device)
-    given = [
-        ([*tokens, *[0] * (K - len(tokens))], [*drawn[:-1], *[0] * (K - len(tokens)), drawn[-1]])
-        for tokens, drawn in zip(drafts, uniforms, strict=True)
-    ]
+    below_1 = 1 - torch.finfo(target_SQV.dtype).eps / 2  # to which no uniform must be rounded
+    given = []
+    for tokens, drawn in zip(drafts, uniforms, strict=True):
+        *judging, drawing = (min(number, below_1) for number in drawn)
+        padding = [0] * (K - len(tokens))
+        given.append(([*tokens, *padding], [*judging, *padding, drawing]))
     drafts_SK = place([tokens for tokens, _ in given], dtype=torch.long).view(S, K)
     uniforms_SQ = place([drawn for _, drawn in given], dtype=target_SQV.dtype).view(S, K + 1)
     counts_S = place([*map(len, drafts)], dtype=torch.long)

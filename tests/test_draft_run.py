@@ -110,3 +110,22 @@ def test_a_request_that_decoded_plainly_for_a_while():
     figure = draft_run(served(asked, policy, executor, repeats=False), "A")
     assert figure.frames[1].caption == "t1 is read, and nothing is guessed; the target says t2"
     assert [figure.at("cache", call).label for call in range(4)] == ["1", "2", "5", "9"]
+
+
+def test_a_prompt_that_is_computed_again_or_was_computed_for_another_answer():
+    executor = Scripted(accepts=lambda who, start: 9)
+    policy = Continuous(seats=2, blocks=6, block_tokens=2, draft_tokens=1)
+    asked = [ask("A", 4, 6), ask("B", 4, 6)]
+    figure = draft_run(served(asked, policy, executor, repeats=False), "B")
+    again = next(mark for mark in figure.marks if mark.label == "again")
+    assert again.role == "prefill"
+    assert figure.frames[again.start].caption.startswith(
+        "7 tokens of prompt and answer computed again; the target says t4"
+    )
+    asked = [Request(id="A", prompt=range(3), max_tokens=6, n=2)]
+    policy = Continuous(seats=2, draft_tokens=1)
+    figure = draft_run(served(asked, policy, executor, repeats=False), "A#2")
+    assert (figure.at("read", 0).role, figure.at("read", 0).label) == ("read", "prompt")
+    assert figure.frames[0].caption == (
+        "the prompt is computed once, for another answer; the target says t1"
+    )

@@ -106,12 +106,24 @@ def test_equal_distributions_accept_everything_and_an_impossible_draft_is_reject
     assert assert_right(given._replace(target_SQV=target_SQV)).accepted[0] == 0
 
 
+def test_a_uniform_just_below_1_rejects_nothing_where_both_say_the_same() -> None:
+    """In float32 it would be rounded to 1."""
+    given = drafted(4, 2, 20)
+    target_SQV = given.target_SQV.clone()
+    target_SQV[:, :2] = given.draft_SKV
+    uniforms = [[1 - 2**-53] * 3 for _ in given.uniforms]
+    assert (
+        assert_right(given._replace(target_SQV=target_SQV, uniforms=uniforms)).accepted == [2] * 4
+    )
+
+
 def test_where_nothing_is_left_the_target_is_drawn_from() -> None:
     given = drafted(4, 1, 20)
     target_SQV = given.target_SQV.clone()
     target_SQV[:, :1] = given.draft_SKV
-    # no uniform is 1: this rejects what has probability 1
-    uniforms = [[1.0, behind] for _, behind in given.uniforms]
+    # by rounding alone the target may sum to less than the draft
+    target_SQV[:, :1] *= 1 - 2**-8
+    uniforms = [[1 - 2**-9, behind] for _, behind in given.uniforms]
     verdict = assert_right(given._replace(target_SQV=target_SQV, uniforms=uniforms))
     assert verdict.accepted == [0] * 4
     assert (target_SQV[range(4), 0, verdict.following] > 0).all()

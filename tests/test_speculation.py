@@ -144,6 +144,8 @@ def test_numbers_that_the_words_name():
     assert float(work(0.8, 5)) == pytest.approx(1.63, abs=5e-3)
     assert best_drafts(0.8, 0.1) == 6
     assert break_even(1, 0.1) == pytest.approx(0.1)
+    assert break_even(1, 0) == break_even(4, Fraction(1, 10), HALF) == 0
+    assert break_even(1, 1.1) is None
 
 
 @given(st.floats(0, 0.99), st.floats(0, 1.2), st.integers(1, 12))
@@ -182,6 +184,7 @@ def test_a_dearer_check_makes_fewer_guesses_best():
         (lambda: tokens_per_call(0.5, -1), "drafts must be at least 0, got -1"),
         (lambda: speed_up(0.5, 1, -0.1), "got -0.1 and 1"),
         (lambda: speed_up(0.5, 1, 0, 0), "got 0 and 0"),
+        (lambda: best_drafts(0.5, 0.1, -1), "most must be at least 0, got -1"),
         (lambda: break_even(0, 0.1), "drafts must be at least 1, got 0"),
         (lambda: where_mass_goes(Check((1, 0), (0, 1)), ["a"]), "2 tokens, and 1 names"),
     ],

@@ -4,7 +4,7 @@ nothing of a guess that did not stand stays anywhere."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_live_streams import text_of, tokens_of
 from test_tokenizer import BYTES
+from torch import Tensor
 
 import lab
 from lab.__main__ import main
@@ -114,6 +115,24 @@ def check_draft(engine: LiveEngine, draft: DraftModel) -> None:
             for layer, cache in enumerate(draft.kv.layers):
                 slots = torch.cat([cache[block] for block in sequence.blocks])[:known]
                 torch.testing.assert_close(slots, alone.layers[layer][0])
+
+
+def calls_of_draft(engine: LiveEngine) -> list[Sequence[Span]]:
+    """What the draft of an engine computes from now on, call by call."""
+    draft: Any = engine.executor.proposer
+    calls, forward = list[Sequence[Span]](), draft._forward
+
+    def watched(ids: Any, spans: Sequence[Span]) -> Any:
+        calls.append(spans)
+        return forward(ids, spans)
+
+    draft._forward = watched
+    return calls
+
+
+def most_read(calls: Sequence[Sequence[Span]]) -> int:
+    """The most tokens that the draft had to read of a sequence before it could guess."""
+    return max(span.tokens for spans in calls for span in spans if span.asked)
 
 
 def run_by_hand(
@@ -240,19 +259,11 @@ def test_a_swapped_draft_goes_on_where_it_was() -> None:
     requests = [ask(f"r{i}", [*range(7), i], 14) for i in range(3)]
     policy = lab.Continuous(seats=3, blocks=12, block_tokens=4, preemption="swap", draft_tokens=2)
     engine = live_engine(TARGET, policy, draft=DRAFT)
-    draft: Any = engine.executor.proposer
-    caught_up: list[int] = []
-    forward = draft._forward
-
-    def watched(ids: Any, spans: Sequence[Span]) -> Any:
-        caught_up.extend(span.tokens for span in spans if span.asked)
-        return forward(ids, spans)
-
-    draft._forward = watched
+    calls = calls_of_draft(engine)
     trace = run_by_hand(engine, requests)
     assert any(stay.swapped_out for record in trace.requests for stay in record.stays)
     assert outputs(trace) == plainly(requests)
-    assert max(caught_up) <= 2
+    assert most_read(calls) <= 2
 
 
 def test_what_the_draft_moves_is_counted_for_the_link_too() -> None:
@@ -376,10 +387,10 @@ def test_neighbours_change_neither_guesses_nor_sampled_tokens() -> None:
 
 def test_several_answers_share_a_prompt_and_each_guesses_for_itself() -> None:
     chosen = Sampling(temperature=1.2, seed=7)
-    trace = run_by_hand(
-        live_engine(TARGET, ROOM, draft=DRAFT), [ask("A", range(10), 9, n=3, sampling=chosen)]
-    )
-    found = outputs(trace)
+    engine = live_engine(TARGET, ROOM, draft=DRAFT)
+    calls = calls_of_draft(engine)
+    found = outputs(run_by_hand(engine, [ask("A", range(10), 9, n=3, sampling=chosen)]))
+    assert most_read(calls) <= 2  # a copied block is known to the draft as well
     for number, name in enumerate(found, 1):
         single = ask("A", range(10), 9, sampling=chosen.of_answer(number))
         assert outputs(with_guesses([single]))["A"] == found[name]
@@ -394,26 +405,15 @@ def test_what_others_left_in_a_shared_block_is_computed_once() -> None:
     blocks: the draft reads them then. The third finds them in both caches."""
     policy = replace(ROOM, seats=1, prefix_cache=True)
     engine = live_engine(TARGET, policy, draft=DRAFT)
-    draft: Any = engine.executor.proposer
-    read: list[int] = []
-    forward = draft._forward
-
-    def watched(ids: Any, spans: Sequence[Span]) -> Any:
-        read.append(max(span.tokens for span in spans))
-        return forward(ids, spans)
-
-    draft._forward = watched
-    found = []
+    calls, found, read = calls_of_draft(engine), [], []
     for name, most in (("off", 0), ("first", None), ("second", None)):
         request = ask(name, range(13), 6, draft_tokens=most)
-        trace = run_by_hand(engine, [request])
-        found.append(trace[name].output)
-        read.append(-1)
+        found.append(run_by_hand(engine, [request])[name].output)
+        read.append(max((span.tokens for spans in calls for span in spans), default=0))
+        calls.clear()
     assert found[0] == found[1] == found[2]
-    off, rest = read.index(-1), read[read.index(-1) + 1 :]
-    assert off == 0
-    assert max(rest[: rest.index(-1)]) == 13
-    assert max(rest[rest.index(-1) + 1 :]) <= 2  # 12 tokens are cached
+    assert read[:2] == [0, 13]
+    assert read[2] <= 2  # 12 tokens are cached
 
 
 def test_a_draft_with_fewer_positions_stops_guessing_there() -> None:
@@ -514,6 +514,55 @@ def test_a_step_that_fails_is_made_again_as_if_nothing_had_been() -> None:
 def test_what_is_no_guess_is_an_error_by_name(says: tuple[int, ...], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         with_guesses([ask("A", range(4), 9)], draft=Flaky(PromptLookup(), says))
+
+
+@dataclass
+class Even:
+    """Guesses the first token again and again, as if all had been equally likely; the numbers of
+    all requests lie one behind the other in memory, and none knows of its neighbours."""
+
+    said: Callable[[Tensor], Tensor] = field(default=lambda probs_KV: probs_KV)
+    name: str = "even"
+
+    def move(self, plan: StepPlan) -> int:
+        return 0
+
+    def propose(self, plan: StepPlan, answers: Mapping[str, Answer]) -> dict[str, Guess]:
+        drafts = {chunk.request_id: chunk.drafts for chunk in plan.written if chunk.drafts}
+        memory, at, found = bytearray(8 * VOCAB * sum(drafts.values())), 0, {}
+        for who, count in drafts.items():
+            probs_V = torch.frombuffer(
+                memory, dtype=torch.float64, offset=at, count=count * VOCAB
+            ).fill_(1 / VOCAB)
+            found[who] = Guess((0,) * count, self.said(probs_V.view(count, VOCAB)))
+            at += 8 * VOCAB * count
+        return found
+
+
+DRAWN = [ask(f"r{i}", [i, 3], 9, sampling=Sampling(temperature=1, seed=i)) for i in range(3)]
+
+
+def test_distributions_may_lie_in_memory_as_they_will() -> None:
+    """Neighbours by chance, each apart, in columns, in a wider format."""
+    right = outputs(with_guesses(DRAWN, draft=Even(Tensor.clone)))
+    assert right != plainly(DRAWN)
+    assert outputs(with_guesses(DRAWN, draft=Even())) == right
+    in_columns = Even(lambda probs_KV: probs_KV.t().contiguous().t())
+    assert outputs(with_guesses(DRAWN, draft=in_columns)) == right
+    for request in DRAWN:
+        assert outputs(with_guesses([request], draft=in_columns))[request.id] == right[request.id]
+
+
+@pytest.mark.parametrize("requests", [DRAWN, [replace(DRAWN[0], max_tokens=3), DRAWN[1]]])
+@pytest.mark.parametrize(
+    "said",
+    [lambda p_KV: p_KV[:1], lambda p_KV: p_KV[:, :1], lambda p_KV: p_KV[0]],
+    ids=["one", "thin", "flat"],
+)
+def test_each_guess_needs_a_distribution_of_its_own(requests: Any, said: Any) -> None:
+    """Whether all requests guess as many tokens or not."""
+    with pytest.raises(ValueError, match=r"'r.': 'even' must say .* \[\d, 23\], got \["):
+        with_guesses(requests, draft=Even(said))
 
 
 def test_vocabularies_are_compared_token_by_token() -> None:

@@ -178,13 +178,18 @@ class LiveExecutor:
             return {}
         found = self.proposer.propose(plan, self.answers)
         room, vocab = {c.request_id: c.drafts for c in plan.written}, self.decoder.config.vocab
-        for who, (tokens, _) in found.items():
+        for who, (tokens, probs_KV) in found.items():
             if len(tokens) > room.get(who, 0) or (
                 tokens and not 0 <= min(tokens) <= max(tokens) < vocab
             ):
                 raise ValueError(
                     f"request {who!r}: {self.proposer.name!r} must guess at most "
                     f"{room.get(who, 0)} of {vocab} tokens, got {tokens}"
+                )
+            if probs_KV is not None and probs_KV.shape != (len(tokens), vocab):
+                raise ValueError(
+                    f"request {who!r}: {self.proposer.name!r} must say what each guess was drawn "
+                    f"from, [{len(tokens)}, {vocab}], got {[*probs_KV.shape]}"
                 )
         return {who: guess for who, guess in found.items() if guess.tokens}
 

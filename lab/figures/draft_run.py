@@ -73,9 +73,11 @@ def draft_run(
 
 class _Call(NamedTuple):
     number: int
-    prompt: int
-    """Tokens of the prompt that it computed; 0 for a later call."""
+    prefill: int | None
+    """Tokens that it computed of the prompt, and of what was said before; 0 where another answer's
+    prefill serves. None for a decode."""
     read: str
+    """The last token that was said before; nothing before the first."""
     drafts: int
     tokens: tuple[str, ...]
     """What it brought: the guesses that stood, and the token behind them."""
@@ -111,7 +113,7 @@ def _calls(
             kept = run.reached - (run.count - 1) + later
             yield _Call(
                 number,
-                run.tokens if run.kind != "decode" else 0,
+                run.tokens if run.kind != "decode" else None,
                 names[given - 1] if given else "",
                 run.drafts,
                 tuple(brought),
@@ -139,10 +141,10 @@ def _marks(call: _Call, who: str, has_pool: bool) -> Iterator[Mark]:
     def mark(lane: str, role: str, label: str) -> Mark:
         return Mark(f"{lane}.{call.number}", role, lane, at, stop, label, who)
 
-    if call.prompt:
-        yield mark("read", "prefill", "prompt")
+    if call.prefill:
+        yield mark("read", "prefill", "again" if call.read else "prompt")
     else:
-        yield mark("read", "read", call.read)
+        yield mark("read", "read", call.read or "prompt")
     for place in range(call.drafts):
         lane = f"guess {place + 1}"
         if place < call.stood:
@@ -178,8 +180,15 @@ def _told(call: _Call, has_pool: bool) -> str:
 
 def _story(call: _Call) -> Iterator[str]:
     *stood, last = call.tokens
-    if call.prompt:
-        yield f"{counted(call.prompt, 'token')} of the prompt computed; the target says {last}"
+    if call.prefill is not None:
+        computed = counted(call.prefill, "token")
+        if call.read:
+            told = f"{computed} of prompt and answer computed again"
+        elif call.prefill:
+            told = f"{computed} of the prompt computed"
+        else:
+            told = "the prompt is computed once, for another answer"
+        yield f"{told}; the target says {last}"
         return
     if not call.drafts:
         yield f"{call.read} is read, and nothing is guessed; the target says {last}"

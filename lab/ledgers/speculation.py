@@ -258,8 +258,10 @@ def best_drafts(
     where none is above 1, which is plain decoding.
 
     alpha 4/5 and cost 1/10: 6, which are 2.47 times as fast as none. `verification` gives the time
-    of a check for a number of guesses.
+    of a check for a number of guesses. ValueError as `speed_up`, and for a negative `most`.
     """
+    if most < 0:
+        raise ValueError(f"most must be at least 0, got {most}")
     return max(
         range(most + 1),
         key=lambda drafts: (
@@ -272,13 +274,15 @@ def best_drafts(
 def break_even(drafts: int, cost: Number, verification: Number = 1) -> float | None:
     """The alpha at which rounds are exactly as fast as plain decoding: below it they lose.
 
-    One guess at cost 1/10: 0.1. None where even alpha = 1 does not pay. ValueError for less than
-    1 guess, and as `speed_up`.
+    One guess at cost 1/10: 0.1. None where even alpha = 1 does not pay, 0 where no alpha loses.
+    ValueError for less than 1 guess, and as `speed_up`.
     """
     if drafts < 1:
         raise ValueError(f"drafts must be at least 1, got {drafts}")
     if speed_up(1, drafts, cost, verification) < 1:
         return None
+    if speed_up(0, drafts, cost, verification) >= 1:
+        return 0.0
     low, high = 0.0, 1.0
     while low < (middle := (low + high) / 2) < high:
         pays = speed_up(middle, drafts, cost, verification) >= 1

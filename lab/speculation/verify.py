@@ -119,11 +119,13 @@ def _draft_probs(guesses: Sequence[Guess], counts: Sequence[int], target_RV: Ten
 
 
 def _stacked(parts: Sequence[Tensor]) -> Tensor:
-    """As `torch.stack`; without a copy where they lie one behind the other."""
+    """As `torch.stack`; without a copy where they lie one behind the other in one tensor."""
     first = parts[0]
-    start, step = first.data_ptr(), first.nbytes
-    if any(part.data_ptr() != start + number * step for number, part in enumerate(parts)):
-        return torch.stack(list(parts))
+    where, start, step = first.untyped_storage().data_ptr(), first.data_ptr(), first.nbytes
+    for number, part in enumerate(parts):
+        follows = part.data_ptr() == start + number * step and part.is_contiguous()
+        if not follows or part.untyped_storage().data_ptr() != where:
+            return torch.stack(list(parts))
     return first.as_strided((len(parts), *first.shape), (first.numel(), *first.stride()))
 
 
