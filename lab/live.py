@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import count
+from os import PathLike
 from threading import Thread
 from typing import Any, Self, TextIO, TypeAlias
 
@@ -32,9 +33,9 @@ _BLOCK_TOKENS = 16
 _WIDE = 1024  # two threads that share a step of a few milliseconds mostly wait for each other
 _GOES_ON: tuple[None, str] = (None, "")
 _LOOKUP = PromptLookup()
-Draft: TypeAlias = Model | Proposer | str
-"""Who guesses for a model: a smaller one, or its name; "prompt-lookup", the text itself; or
-anybody else who proposes."""
+Draft: TypeAlias = Model | Proposer | str | PathLike[str]
+"""Who guesses for a model: a smaller one, or its name or folder; "prompt-lookup", the text itself;
+or anybody else who proposes."""
 
 
 @contextmanager
@@ -296,9 +297,14 @@ def _proposer(draft: Draft, model: Model, policy: Policy) -> Proposer:
     """Who guesses for a model under a policy, which must have blocks if that is a model too."""
     if draft == _LOOKUP.name:
         return _LOOKUP
-    if not isinstance(draft, Model | str):
+    if isinstance(draft, Proposer):
         return draft
-    draft = loaded(draft)
+    try:
+        draft = loaded(draft)
+    except (TypeError, ValueError) as reason:
+        raise ValueError(
+            f"a draft is a model, its name, {_LOOKUP.name!r} or a proposer, got {draft!r}: {reason}"
+        ) from reason
     if policy.blocks is None:
         raise ValueError("a draft keeps K and V in blocks: give the policy blocks, got None")
     one, other = model.tokenizer.table, draft.tokenizer.table

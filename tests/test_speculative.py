@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -589,6 +590,12 @@ def test_guesses_need_both_a_draft_and_room_for_it() -> None:
         live_engine(TARGET, lab.Continuous(draft_tokens=2), draft=DRAFT)
     with pytest.raises(ValueError, match="nobody is neither a folder nor one of tiny"):
         live_engine(TARGET, ROOM, draft="nobody")
+
+
+@pytest.mark.parametrize("draft", ["ngram", Path("nowhere"), 5])
+def test_what_cannot_guess_is_told_what_can(draft: Any) -> None:
+    with pytest.raises(ValueError, match="a draft is a model, its name, 'prompt-lookup' or a prop"):
+        live_engine(TARGET, ROOM, draft=draft)
 
 
 # What readers get

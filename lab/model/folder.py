@@ -27,9 +27,9 @@ class Model:
     tokenizer: Tokenizer
 
 
-def loaded(model: Model | str) -> Model:
+def loaded(model: Model | str | PathLike[str]) -> Model:
     """`model` itself, or the one of that name: what `load` takes."""
-    return load(model) if isinstance(model, str) else model
+    return model if isinstance(model, Model) else load(model)
 
 
 def where(folder: str | PathLike[str]) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -32,6 +32,7 @@ class Guess(NamedTuple):
     """The distribution that each was drawn from. None: nothing was drawn, each has all of it."""
 
 
+@runtime_checkable
 class Proposer(Protocol):
     """Guesses tokens for a step; `name` is for the trace."""
 
