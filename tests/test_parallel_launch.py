@@ -18,7 +18,7 @@ import torch
 from lab.clock import WallClock
 from lab.ledgers.communication import collective
 from lab.ledgers.links import link
-from lab.parallel.launch import Launch, RankFailed, launch
+from lab.parallel.launch import Launch, RankFailed, _environment, _free_port, launch
 from lab.parallel.mesh import Mesh, share
 
 LENGTHS = (1, 6, 7, 1000)
@@ -184,19 +184,44 @@ def test_a_rank_without_a_report_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_file_is_run_as_torchrun_runs_it(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("words = 'the sum is'\n", encoding="utf-8")
     file = tmp_path / "mine.py"
     file.write_text(
-        "import os, torch, torch.distributed as dist\n"
+        "import os, sys, torch, torch.distributed as dist\n"
+        "from beside import words\n"
+        "assert sys.argv[1:] == []\n"
         "dist.init_process_group('gloo')\n"
         "x = torch.tensor(float(os.environ['RANK']))\n"
         "dist.all_reduce(x)\n"
-        "print('the sum is', float(x))\n"
-        "dist.destroy_process_group()\n",
+        "print(words, float(x))\n"
+        "dist.destroy_process_group()\n"
+        "sys.exit(0)\n",
         encoding="utf-8",
     )
     run = launch(file, 2, timeout_s=100)
     assert all("the sum is 1.0" in report.log for report in run.reports)
     assert run.values == (None, None)
+
+
+def test_a_script_that_gives_up_is_told_in_its_own_words(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("import sys\nsys.exit('no GPU here')\n", encoding="utf-8")
+    with pytest.raises(RankFailed, match=r"rank 0 ended with status 1 .*\n  no GPU here\n$"):
+        launch(file, 1, timeout_s=100)
+
+
+def test_a_task_is_run_again_by_hand_with_its_input_closed(tmp_path: Path) -> None:
+    """As torchrun does it where nobody sits at a terminal."""
+    launch(rank_programs.along_axes, 1, folder=tmp_path, timeout_s=100)
+    (tmp_path / "report-0").unlink()
+    subprocess.run(
+        [sys.executable, "-m", "lab.parallel.worker", str(tmp_path)],
+        env=_environment(0, 1, _free_port()),
+        stdin=subprocess.DEVNULL,
+        check=True,
+        timeout=100,
+    )
+    assert (tmp_path / "report-0").is_file()
 
 
 @pytest.mark.parametrize(

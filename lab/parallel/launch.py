@@ -23,6 +23,8 @@ from lab.parallel.mesh import Mesh
 
 LOOK_EVERY_S = 0.02
 TAIL_LINES = 12
+WATCHED = "watched"
+"""Told to a process that is to end with the one that has started it."""
 PLANS = "plans"
 """The axis of what is told to everybody, such as what a step computes: no numbers of the model."""
 
@@ -172,7 +174,7 @@ def _task(
 def _started(ranks: int, folder: Path) -> Iterator[Sequence[subprocess.Popen[bytes]]]:
     """The processes, which end when the block does."""
     port, processes = _free_port(), list[subprocess.Popen[bytes]]()
-    command = [sys.executable, "-P", "-m", "lab.parallel.worker", str(folder)]
+    command = [sys.executable, "-P", "-m", "lab.parallel.worker", str(folder), WATCHED]
     try:
         for rank in range(ranks):
             (folder / f"report-{rank}").unlink(missing_ok=True)
