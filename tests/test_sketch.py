@@ -133,6 +133,7 @@ def test_the_order_of_additions_is_seen_in_the_last_digit():
         (lambda: Sketch(way="DP", layers=0), "layers must be at least 1, got 0"),
         (lambda: split_product([1], [[1], [2]], 1, "rows"), "for each of 1 numbers of X, .* got 2"),
         (lambda: split_product([1, 2], [[1], [2, 3]], 1, "rows"), r"2 rows of \[1, 2\]"),
+        (lambda: split_product([1], [[1]], 1, "heads"), "by columns or by rows, got 'heads'"),
         (lambda: split_product([1], [[1]], 0, "rows"), "ranks must be at least 1, got 0"),
     ],
 )

@@ -259,6 +259,21 @@ def test_few_rounds_help_where_latency_rules():
             "got 0 and 0",
         ),
         (
+            lambda: decode_step(
+                layout(SMALL, Mesh()),
+                H100,
+                wired("pcie-5"),
+                sequences=1,
+                context_tokens=0,
+                algorithms={"all-reduse": "ring"},
+            ),
+            "unknown collective 'all-reduse'",
+        ),
+        (
+            lambda: Wiring(inside=link("pcie-5"), between=link("pcie-5"), ranks_per_machine=0),
+            "ranks_per_machine must be at least 1, got 0",
+        ),
+        (
             lambda: rank_work(
                 layout(SMALL, Mesh(), experts=Experts(2, 1)),
                 0,

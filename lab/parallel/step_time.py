@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from lab.ledgers.communication import collective
 from lab.ledgers.latency import exact_ratio
 from lab.ledgers.roofline import Bounds, StepWork, bounds
 from lab.ledgers.sizes import Device, Number
@@ -107,9 +108,12 @@ def decode_step(
 
     Llama-3-8B on H100s, one sequence of 1,024 tokens: 4.52 ms on one; on two over NVLink 4 2.26 ms
     of work and 0.13 ms of exchanges; over 10-Gbit Ethernet 2.26 and 2.51 ms: slower than one.
-    ValueError for less than 1 sequence, and for a mesh with ep or cp.
+    ValueError for less than 1 sequence, for a mesh with ep or cp, and for an unknown collective or
+    algorithm.
     """
     mesh = layout.mesh
+    for name, algorithm in (algorithms or {}).items():
+        collective(name, 0, 2, wiring.inside, algorithm)  # refuses what is unknown, used or not
     if sequences < 1 or context_tokens < 0:
         raise ValueError(
             "sequences must be at least 1 and context_tokens at least 0, "

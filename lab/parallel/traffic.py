@@ -56,11 +56,16 @@ _ANY = Link(name="any", bytes_per_s=1, latency_s=0, source="none: only bytes are
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
     """How ranks are joined: `inside` a machine of `ranks_per_machine` neighbours, and `between`
-    machines. A group that spans machines runs at the pace of the link between them."""
+    machines. A group that spans machines runs at the pace of the link between them. ValueError for
+    a machine without ranks."""
 
     inside: Link
     between: Link
     ranks_per_machine: int = 8
+
+    def __post_init__(self) -> None:
+        if self.ranks_per_machine < 1:
+            raise ValueError(f"ranks_per_machine must be at least 1, got {self.ranks_per_machine}")
 
     def link(self, mesh: Mesh, axis: str) -> Link:
         """The link that the messages along an axis need. Llama on 16 ranks in machines of 8, tp 8
