@@ -119,8 +119,8 @@ def pipeline(
     lies between two stages; it overlaps with their work.
 
     `pipeline([1, 1], 4).end` is 5: each stage works for 4 and waits for 1.
-    ValueError for another schedule, no stage or microbatch, a negative time, and a backward pass too
-    few or too many.
+    ValueError for another schedule, no stage or microbatch, a negative time, and a backward pass
+    too few or too many.
     """
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {schedule!r}")
