@@ -317,8 +317,22 @@ def test_replicas_answer_as_one_device_and_keep_beginnings_together() -> None:
         assert (row["requests"], row["sent (bytes)"]) == (3, 0)
         assert row["parameters (bytes)"] == whole_bytes
         assert row["cached"] >= 8  # at least the third has the beginning of the first
-    with pytest.raises(ValueError, match="the router knows 3 replicas, and there are 2"):
-        serve_replicas(work, policy, 2, router=Router(3))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"router": Router(3)}, "the router knows 3 replicas, and there are 2"),
+        ({"model": "tin"}, "tin is neither a folder nor one of tiny, tiny-draft"),
+        ({"policy": lab.Continuous(draft_tokens=2)}, "draft_tokens must be 0, got 2"),
+    ],
+)
+def test_replicas_that_cannot_serve_are_refused_before_any_starts(
+    changed: dict[str, Any], message: str
+) -> None:
+    given = {"policy": lab.Continuous(), "replicas": 2} | changed
+    with pytest.raises(ValueError, match=message):
+        serve_replicas(asked(9), **given)
 
 
 # Where answers part

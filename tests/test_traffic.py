@@ -245,6 +245,7 @@ def test_few_rounds_help_where_latency_rules():
     ("make", "message"),
     [
         (lambda: exchanges(layout(SMALL, Mesh()), 0, 0), "at least 1 token, got 0"),
+        (lambda: exchanges(layout(SMALL, Mesh(tp=2)), 2, 1), "2 ranks, counted from 0, got 2"),
         (lambda: exchanges(layout(SMALL, Mesh()), 0, 1, context=-1), "context must be at least 0"),
         (
             lambda: decode_step(

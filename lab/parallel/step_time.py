@@ -31,7 +31,7 @@ def rank_work(
     """
     if layout.experts is not None:
         raise ValueError("the work of a rank with experts depends on where the tokens go")
-    here, model = layout.ranks[rank], layout.model
+    here, model = layout.rank(rank), layout.model
     matrices = norms = 0
     for piece in here.pieces():
         if piece.name.startswith("model.layers") and piece.of[0] > 1:
