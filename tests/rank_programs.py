@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lab.parallel.context import attend
-from lab.parallel.expert import mix
+from lab.parallel.expert import Mixed, drawn_mixture, mix, mixture
 from lab.parallel.launch import Calls
 from lab.parallel.mesh import Mesh
 from lab.parallel.serving import _logits, _serve
@@ -113,6 +113,13 @@ def serving(
     return traces, _logits(world, model, [request.prompt for request in work], dtype)
 
 
+def evenly(world: World) -> Mixed:
+    """Six tokens of each rank go to six experts: the first to the first and the second, ..."""
+    group, one_TX = world.along("ep"), torch.eye(6)
+    weights = drawn_mixture(6, 4, 6, here=group.shares(6)[group.index])
+    return mixture(one_TX, weights._replace(router_XD=one_TX + one_TX.roll(1, 0)), 2, group)
+
+
 class Counted(NamedTuple):
     """What one method found, and what it alone held and called."""
 
@@ -132,6 +139,7 @@ def methods(
     jobs = [
         *((name, attend, Mesh(cp=ranks), how) for name, how in sequences.items()),
         *((name, mix, Mesh(ep=ranks), how) for name, how in mixtures.items()),
+        ("evenly", evenly, Mesh(ep=ranks), {}),
         *((name, train, Mesh(dp=ranks), how) for name, how in trainings.items()),
     ]
     found = {}

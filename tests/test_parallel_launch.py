@@ -18,6 +18,7 @@ import torch
 from lab.clock import WallClock
 from lab.ledgers.communication import collective
 from lab.ledgers.links import link
+from lab.parallel.collectives import Group
 from lab.parallel.launch import Launch, RankFailed, _environment, _free_port, launch
 from lab.parallel.mesh import Mesh, share
 
@@ -222,6 +223,14 @@ def test_a_task_is_run_again_by_hand_with_its_input_closed(tmp_path: Path) -> No
         timeout=100,
     )
     assert (tmp_path / "report-0").is_file()
+
+
+def test_another_way_to_add_up_is_refused_and_not_counted() -> None:
+    group = Group("dp", range(2), 0, None, {}, torch.device("cpu"))
+    with pytest.raises(
+        ValueError, match='all-reduce is done by "library" or by "ring", got \'tree'
+    ):
+        group.all_reduce(torch.ones(2), "tree")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
