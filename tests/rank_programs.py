@@ -14,7 +14,7 @@ from lab.parallel.context import attend
 from lab.parallel.expert import Mixed, drawn_mixture, mix, mixture
 from lab.parallel.launch import Calls
 from lab.parallel.mesh import Mesh
-from lab.parallel.serving import _logits, _serve
+from lab.parallel.serving import _logits, serve_part
 from lab.parallel.world import World
 from lab.parallel.zero import train
 from lab.policy import Policy
@@ -108,7 +108,8 @@ def serving(
 ) -> tuple[dict[str, Trace | None], tuple[Tensor, ...]]:
     """The same work under several policies, and the logits of its prompts."""
     traces = {
-        way: _serve(world, work, policy, model, dtype, microbatches) for way, policy in ways.items()
+        way: serve_part(world, work, policy, model, dtype=dtype, microbatches=microbatches)
+        for way, policy in ways.items()
     }
     return traces, _logits(world, model, [request.prompt for request in work], dtype)
 

@@ -16,6 +16,8 @@ from lab.parallel.collectives import Account, Group
 from lab.parallel.launch import PLANS, Calls
 from lab.parallel.mesh import AXES, Mesh, Place
 
+_NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
 
 class World:
     """All ranks of a mesh. `held` takes down the bytes that this one holds, by what they are."""
@@ -33,8 +35,13 @@ class World:
         """Meet the other ranks: nccl where every rank of this machine has a GPU, else gloo.
 
         RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT are read from
-        the environment. ValueError if the mesh has another number of ranks.
+        the environment. ValueError if one of them is not there, and if the mesh has another number
+        of ranks.
         """
+        if absent := [name for name in _NEEDED if name not in os.environ]:
+            raise ValueError(
+                f"{', '.join(absent)} must be set: start this file with torchrun or lab.launch"
+            )
         rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         if mesh.ranks != size:
             raise ValueError(f"the mesh has {mesh.ranks} ranks, and {size} processes were started")
