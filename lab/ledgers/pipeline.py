@@ -63,8 +63,8 @@ class Pipeline(Shown):
 
         2 stages, 4 microbatches of one unit: 2 of 10 stage-units, 1/5.
         """
-        idle = sum(self.idle(stage) for stage in range(self.stages))
-        return exact_ratio(idle, self.stages * self.end)
+        everything = self.stages * self.end
+        return exact_ratio(everything - self._busy, everything)
 
     @property
     def bubble_of_work(self) -> Time:
@@ -72,8 +72,11 @@ class Pipeline(Shown):
 
         2 stages, 4 microbatches of one unit: 2 of 8 stage-units, 1/4.
         """
-        busy = sum(span.stop - span.start for span in self.spans)
-        return exact_ratio(self.stages * self.end - busy, busy)
+        return exact_ratio(self.stages * self.end - self._busy, self._busy)
+
+    @property
+    def _busy(self) -> Time:
+        return sum(span.stop - span.start for span in self.spans)
 
     def in_flight(self, stage: int) -> int:
         """The most microbatches whose activations a stage keeps at once: begun forward, and not

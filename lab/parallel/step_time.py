@@ -140,6 +140,7 @@ def decode_step(
         for rank in slowest
     ]
     work = Bounds(sum(p.compute_s for p in parts), sum(p.memory_s for p in parts))
+    links = {axis: wiring.link(mesh, axis) for axis in ("tp", "pp")}
     rounds = 0
     latency: Number = 0
     path: Number = 0
@@ -148,7 +149,7 @@ def decode_step(
         for exchange in exchanges(
             layout, rank, most, sampled=most, decode=True, bytes_per_element=bytes_per_element
         ):
-            over = exchange.fastest(wiring.link(mesh, exchange.axis), algorithms)
+            over = exchange.fastest(links[exchange.axis], algorithms)
             rounds += exchange.times * over.counts.rounds
             path += exchange.times * over.counts.path * over.payload_bytes
             latency += exchange.times * over.latency_s
