@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from lab.ledgers.links import link
 from lab.parallel.collectives import Group
 from lab.parallel.launch import Launch, RankFailed, _environment, _free_port, launch
 from lab.parallel.mesh import Mesh, share
+from lab.parallel.world import World
 
 LENGTHS = (1, 6, 7, 1000)
 ROWS = ((1, 0, 3), (2, 2, 0), (0, 5, 1))
@@ -223,6 +225,16 @@ def test_a_task_is_run_again_by_hand_with_its_input_closed(tmp_path: Path) -> No
         timeout=100,
     )
     assert (tmp_path / "report-0").is_file()
+
+
+def test_every_group_waits_as_long_as_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: dict[tuple[int, ...], Any] = {}
+    monkeypatch.setattr(
+        "torch.distributed.new_group",
+        lambda ranks, timeout=None: made.setdefault(tuple(ranks), timeout),
+    )
+    World(Mesh(tp=2, pp=2), 0, torch.device("cpu"), timeout_s=7)
+    assert made == dict.fromkeys([(0, 1), (2, 3), (0, 2), (1, 3)], timedelta(seconds=7))
 
 
 def test_another_way_to_add_up_is_refused_and_not_counted() -> None:
