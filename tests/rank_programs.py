@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from typing import Any, NamedTuple
 
@@ -81,6 +82,16 @@ def wrong(world: World) -> None:
     if world.rank == 1:
         raise ValueError("seats must be at least 1, got 0")
     world.everyone.all_reduce(torch.ones(10))
+
+
+def busy(world: World, pids: str) -> None:
+    """Rank 0 has started a process of its own when rank 1 fails."""
+    if world.rank == 0:
+        child = subprocess.Popen(["sleep", "600"])
+        with open(f"{pids}/child", "w", encoding="ascii") as file:
+            file.write(str(child.pid))
+    world.meet()
+    wrong(world)
 
 
 def hung(world: World, pids: str | None = None) -> None:

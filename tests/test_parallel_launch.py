@@ -141,6 +141,13 @@ def test_a_killed_rank_is_named_within_seconds_and_nobody_is_left(tmp_path: Path
     assert not any(map(is_running, pids))
 
 
+def test_what_a_rank_has_started_ends_with_it(tmp_path: Path) -> None:
+    with pytest.raises(RankFailed, match="rank 1 ended with status 1"):
+        launch(rank_programs.busy, 2, pids=str(tmp_path), folder=tmp_path / "logs", timeout_s=100)
+    child = int((tmp_path / "child").read_text())
+    wait_until(lambda: not is_running(child))
+
+
 def test_ranks_end_with_whoever_started_them(tmp_path: Path) -> None:
     """Even if that is killed: nobody could end them then."""
     pids = tmp_path / "pids"
@@ -155,7 +162,11 @@ def test_ranks_end_with_whoever_started_them(tmp_path: Path) -> None:
     wait_until(lambda: not any(map(is_running, began)))
 
 
-def test_an_error_on_a_rank_is_shown_with_its_own_words(tmp_path: Path) -> None:
+def test_an_error_on_a_rank_is_shown_with_its_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if the other one, which has lost its neighbour, has failed too when we look."""
+    monkeypatch.setattr("lab.parallel.launch.LOOK_EVERY_S", 4)
     with pytest.raises(RankFailed, match=r"(?s)rank 1 ended with status 1 .*got 0"):
         launch(rank_programs.wrong, 2, folder=tmp_path, timeout_s=100)
     assert "seats must be at least 1" in (tmp_path / "rank-1.log").read_text()

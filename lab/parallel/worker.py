@@ -15,9 +15,10 @@ import signal
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
-from lab.parallel.launch import WATCHED, Task
+from lab.parallel.launch import FIRST, WATCHED, Task
 from lab.parallel.world import World
 
 
@@ -35,9 +36,17 @@ def main(folder: Path, *, is_watched: bool) -> None:
     except BaseException:
         traceback.print_exc()
     finally:
+        if status:
+            _write_down_who_failed_first(folder)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)  # at once: a neighbour that failed cannot be waited for
+
+
+def _write_down_who_failed_first(folder: Path) -> None:
+    """Others fail when they lose this rank, and find the file there."""
+    with suppress(FileExistsError), (folder / FIRST).open("x", encoding="ascii") as file:
+        file.write(os.environ["RANK"])
 
 
 def _do(task: Task, folder: Path) -> None:
@@ -64,7 +73,7 @@ def _status(code: object) -> int:
 
 def _end_with_the_parent() -> None:
     sys.stdin.buffer.read()
-    os._exit(1)
+    os.killpg(0, signal.SIGKILL)  # this process, and whoever it has started
 
 
 if __name__ == "__main__":
