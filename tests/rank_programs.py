@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from typing import Any, NamedTuple
 
@@ -11,10 +12,10 @@ import torch
 from torch import Tensor
 
 from lab.parallel.context import attend
-from lab.parallel.expert import mix
+from lab.parallel.expert import Mixed, drawn_mixture, mix, mixture
 from lab.parallel.launch import Calls
 from lab.parallel.mesh import Mesh
-from lab.parallel.serving import _logits, _serve
+from lab.parallel.serving import _logits, serve_part
 from lab.parallel.world import World
 from lab.parallel.zero import train
 from lab.policy import Policy
@@ -83,6 +84,16 @@ def wrong(world: World) -> None:
     world.everyone.all_reduce(torch.ones(10))
 
 
+def busy(world: World, pids: str) -> None:
+    """Rank 0 has started a process of its own when rank 1 fails."""
+    if world.rank == 0:
+        child = subprocess.Popen(["sleep", "600"])
+        with open(f"{pids}/child", "w", encoding="ascii") as file:
+            file.write(str(child.pid))
+    world.meet()
+    wrong(world)
+
+
 def hung(world: World, pids: str | None = None) -> None:
     if pids is not None:
         with open(f"{pids}/{world.rank}", "w", encoding="ascii") as file:
@@ -108,9 +119,17 @@ def serving(
 ) -> tuple[dict[str, Trace | None], tuple[Tensor, ...]]:
     """The same work under several policies, and the logits of its prompts."""
     traces = {
-        way: _serve(world, work, policy, model, dtype, microbatches) for way, policy in ways.items()
+        way: serve_part(world, work, policy, model, dtype=dtype, microbatches=microbatches)
+        for way, policy in ways.items()
     }
     return traces, _logits(world, model, [request.prompt for request in work], dtype)
+
+
+def evenly(world: World) -> Mixed:
+    """Six tokens of each rank go to six experts: the first to the first and the second, ..."""
+    group, one_TX = world.along("ep"), torch.eye(6)
+    weights = drawn_mixture(6, 4, 6, here=group.shares(6)[group.index])
+    return mixture(one_TX, weights._replace(router_XD=one_TX + one_TX.roll(1, 0)), 2, group)
 
 
 class Counted(NamedTuple):
@@ -132,6 +151,7 @@ def methods(
     jobs = [
         *((name, attend, Mesh(cp=ranks), how) for name, how in sequences.items()),
         *((name, mix, Mesh(ep=ranks), how) for name, how in mixtures.items()),
+        ("evenly", evenly, Mesh(ep=ranks), {}),
         *((name, train, Mesh(dp=ranks), how) for name, how in trainings.items()),
     ]
     found = {}

@@ -239,6 +239,7 @@ def test_every_link_has_a_source_and_half_of_what_both_ways_carry():
     [
         (lambda: link("usb"), "unknown link 'usb'; known: nvlink-3"),
         (lambda: collective("broadcast", 1, 2, UNIT), "unknown collective 'broadcast'"),
+        (lambda: fastest("broadcast", 1, 2, UNIT), "unknown collective 'broadcast'; known: all-re"),
         (lambda: collective("all-reduce", 1, 2, UNIT, "best"), "unknown algorithm 'best'"),
         (lambda: collective("all-reduce", 1, 0, UNIT), "ranks must be at least 1, got 0"),
         (lambda: collective("all-reduce", -1, 2, UNIT), "payload_bytes must be at least 0, got -1"),

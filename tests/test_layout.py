@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 import pytest
@@ -15,7 +16,7 @@ from lab.ledgers.links import link
 from lab.ledgers.memory import kv_bytes_per_token
 from lab.ledgers.sizes import GB, ModelSize, model_size
 from lab.ledgers.training import training_state, training_traffic
-from lab.parallel.layout import Experts, layout
+from lab.parallel.layout import Experts, Layout, layout
 from lab.parallel.mesh import AXES, Mesh, Place, share
 
 SMALL = ModelSize(
@@ -258,6 +259,9 @@ def test_a_mesh_has_its_limits():
         Mesh(tp=4).place(4)
     with pytest.raises(ValueError, match="stage must be 0, 1, 2 or 3, got 4"):
         layout(SMALL, Mesh()).state(0, 4)
+    for ask in (Layout.weight_bytes, partial(Layout.kv_bytes, tokens=1)):
+        with pytest.raises(ValueError, match="has 1 ranks, counted from 0, got -1"):
+            ask(layout(SMALL, Mesh()), -1)
     assert Mesh(tp=2, dp=3).ranks == prod((2, 3))
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ import torch
 from lab.clock import WallClock
 from lab.ledgers.communication import collective
 from lab.ledgers.links import link
-from lab.parallel.launch import Launch, RankFailed, launch
+from lab.parallel.collectives import Group
+from lab.parallel.launch import Launch, RankFailed, _environment, _free_port, launch
 from lab.parallel.mesh import Mesh, share
+from lab.parallel.world import World
 
 LENGTHS = (1, 6, 7, 1000)
 ROWS = ((1, 0, 3), (2, 2, 0), (0, 5, 1))
@@ -138,6 +141,13 @@ def test_a_killed_rank_is_named_within_seconds_and_nobody_is_left(tmp_path: Path
     assert not any(map(is_running, pids))
 
 
+def test_what_a_rank_has_started_ends_with_it(tmp_path: Path) -> None:
+    with pytest.raises(RankFailed, match="rank 1 ended with status 1"):
+        launch(rank_programs.busy, 2, pids=str(tmp_path), folder=tmp_path / "logs", timeout_s=100)
+    child = int((tmp_path / "child").read_text())
+    wait_until(lambda: not is_running(child))
+
+
 def test_ranks_end_with_whoever_started_them(tmp_path: Path) -> None:
     """Even if that is killed: nobody could end them then."""
     pids = tmp_path / "pids"
@@ -152,7 +162,11 @@ def test_ranks_end_with_whoever_started_them(tmp_path: Path) -> None:
     wait_until(lambda: not any(map(is_running, began)))
 
 
-def test_an_error_on_a_rank_is_shown_with_its_own_words(tmp_path: Path) -> None:
+def test_an_error_on_a_rank_is_shown_with_its_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if the other one, which has lost its neighbour, has failed too when we look."""
+    monkeypatch.setattr("lab.parallel.launch.LOOK_EVERY_S", 4)
     with pytest.raises(RankFailed, match=r"(?s)rank 1 ended with status 1 .*got 0"):
         launch(rank_programs.wrong, 2, folder=tmp_path, timeout_s=100)
     assert "seats must be at least 1" in (tmp_path / "rank-1.log").read_text()
@@ -184,19 +198,62 @@ def test_a_rank_without_a_report_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_file_is_run_as_torchrun_runs_it(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("words = 'the sum is'\n", encoding="utf-8")
     file = tmp_path / "mine.py"
     file.write_text(
-        "import os, torch, torch.distributed as dist\n"
+        "import os, sys, torch, torch.distributed as dist\n"
+        "from beside import words\n"
+        "assert sys.argv[1:] == []\n"
         "dist.init_process_group('gloo')\n"
         "x = torch.tensor(float(os.environ['RANK']))\n"
         "dist.all_reduce(x)\n"
-        "print('the sum is', float(x))\n"
-        "dist.destroy_process_group()\n",
+        "print(words, float(x))\n"
+        "dist.destroy_process_group()\n"
+        "sys.exit(0)\n",
         encoding="utf-8",
     )
     run = launch(file, 2, timeout_s=100)
     assert all("the sum is 1.0" in report.log for report in run.reports)
     assert run.values == (None, None)
+
+
+def test_a_script_that_gives_up_is_told_in_its_own_words(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("import sys\nsys.exit('no GPU here')\n", encoding="utf-8")
+    with pytest.raises(RankFailed, match=r"rank 0 ended with status 1 .*\n  no GPU here\n$"):
+        launch(file, 1, timeout_s=100)
+
+
+def test_a_task_is_run_again_by_hand_with_its_input_closed(tmp_path: Path) -> None:
+    """As torchrun does it where nobody sits at a terminal."""
+    launch(rank_programs.along_axes, 1, folder=tmp_path, timeout_s=100)
+    (tmp_path / "report-0").unlink()
+    subprocess.run(
+        [sys.executable, "-m", "lab.parallel.worker", str(tmp_path)],
+        env=_environment(0, 1, _free_port()),
+        stdin=subprocess.DEVNULL,
+        check=True,
+        timeout=100,
+    )
+    assert (tmp_path / "report-0").is_file()
+
+
+def test_every_group_waits_as_long_as_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: dict[tuple[int, ...], Any] = {}
+    monkeypatch.setattr(
+        "torch.distributed.new_group",
+        lambda ranks, timeout=None: made.setdefault(tuple(ranks), timeout),
+    )
+    World(Mesh(tp=2, pp=2), 0, torch.device("cpu"), timeout_s=7)
+    assert made == dict.fromkeys([(0, 1), (2, 3), (0, 2), (1, 3)], timedelta(seconds=7))
+
+
+def test_another_way_to_add_up_is_refused_and_not_counted() -> None:
+    group = Group("dp", range(2), 0, None, {}, torch.device("cpu"))
+    with pytest.raises(
+        ValueError, match='all-reduce is done by "library" or by "ring", got \'tree'
+    ):
+        group.all_reduce(torch.ones(2), "tree")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

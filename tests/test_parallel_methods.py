@@ -18,10 +18,10 @@ from lab.ledgers.communication import collective
 from lab.ledgers.links import link
 from lab.ledgers.sizes import model_size
 from lab.parallel.collectives import Group
-from lab.parallel.context import Statistics, look
+from lab.parallel.context import Statistics, attend, look
 from lab.parallel.expert import drawn_mixture, drawn_tokens, mixture
 from lab.parallel.launch import Launch, launch
-from lab.parallel.layout import layout
+from lab.parallel.layout import Experts, layout
 from lab.parallel.mesh import Mesh, share
 from lab.parallel.traffic import exchanges
 from lab.parallel.zero import Recipe, _batch, _drawn, _layers, train
@@ -160,6 +160,14 @@ def test_keys_that_nobody_sees_change_nothing() -> None:
         assert all(torch.equal(*pair) for pair in zip(merged, seen, strict=True))
 
 
+def test_a_sequence_that_does_not_fit_is_refused() -> None:
+    q_THE, kv_2LKE = sequence(6, torch.float64)
+    with pytest.raises(ValueError, match="a key for each of 6 queries, got 5"):
+        attend(OneRank(), q_THE, kv_2LKE[:, :5])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="a multiple of KV heads, got 3 and 2"):
+        look(q_THE[:, :3], kv_2LKE, 0, 0)
+
+
 def test_an_average_of_averages_would_be_found() -> None:
     """The negative control: the denominators are forgotten."""
     q_THE, kv_2LKE = sequence(6, torch.float64)
@@ -234,6 +242,22 @@ def test_all_rows_to_one_expert_meet_on_one_rank(run: Launch) -> None:
         assert calls.sent_bytes == away * row_bytes
 
 
+def test_evenly_routed_rows_are_those_of_the_ledger(run: Launch) -> None:
+    ranks = run.mesh.ranks
+    own = replace(model_size("llama-3-8b"), layers=1, hidden=6, ffn=4)
+    laid = layout(own, Mesh(ep=ranks), experts=Experts(count=6, active=2))
+    for rank, value in enumerate(run.values):
+        mixed, _, calls = value["evenly"]
+        assert mixed.rows == (2 * ranks,) * 6
+        there, back = exchanges(laid, rank, 6, bytes_per_element=4)
+        assert calls["ep", "all-to-all"][3:] == (
+            there.times + back.times,
+            there.payload_bytes + back.payload_bytes,
+            there.sent_bytes + back.sent_bytes,
+        )
+        assert calls["ep", "all-gather"].payload_bytes == 8 * 6 * ranks  # rows for each expert
+
+
 def test_a_rank_holds_its_experts_alone(run: Launch) -> None:
     router = SIZES["experts"] * (SIZES["hidden"] + 1)
     for rank, value in enumerate(run.values):
@@ -253,6 +277,12 @@ def test_a_mixture_that_does_not_fit_is_refused() -> None:
     weights = drawn_mixture(4, 6, 5, dtype=torch.float64)
     with pytest.raises(ValueError, match="active must be from 1 to all 5 experts, got 6"):
         mixture(x_TD, weights, 6, alone)
+    with pytest.raises(ValueError, match="capacity must be above 0, got -1"):
+        mixture(x_TD, weights, 1, alone, capacity=-1)
+    with pytest.raises(ValueError, match="each rank of ep needs an expert, got 6 and 5"):
+        mixture(x_TD, weights, 1, Group("ep", range(6), 0, None, {}, torch.device("cpu")))
+    with pytest.raises(ValueError, match="one of 5 experts, counted from 0, got -1"):
+        drawn_mixture(4, 6, 5, hot=-1)
 
 
 # Training on several ranks
@@ -347,6 +377,7 @@ def test_a_stage_sends_what_the_ledger_says(run: Launch) -> None:
     ("changed", "message"),
     [
         ({"stage": 4}, "stage must be 0, 1, 2 or 3, got 4"),
+        ({"microbatches": 0}, "microbatches must be at least 1, got 0"),
         (
             {"microbatches": 4},
             "6 sequences must divide evenly among 4 microbatches: 1 ranks with 4",

@@ -29,6 +29,7 @@ from lab.parallel.replicas import serve_replicas
 from lab.parallel.router import Router
 from lab.parallel.serving import serve_sharded, sharded_logits
 from lab.parallel.traffic import exchanges
+from lab.parallel.world import World
 from lab.policy import Policy
 from lab.request import Request
 from lab.trace import Trace
@@ -268,6 +269,33 @@ def test_a_run_sends_what_the_ledger_says() -> None:
         assert {row["rank"] for row in run.table()} == {0, 1}
 
 
+def test_a_file_of_ones_own_serves_on_every_rank(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import lab\n"
+        "from lab.parallel.serving import serve_part\n"
+        "from lab.parallel.world import World\n"
+        "world = World.join(lab.Mesh(pp=2))\n"
+        "work = [lab.Request(id='A', prompt=(1, 2, 3), max_tokens=6)]\n"
+        "trace = serve_part(world, work, lab.Continuous(seats=1))\n"
+        "print(trace and trace['A'].output)\n"
+        "world.leave()\n",
+        encoding="utf-8",
+    )
+    run = launch(file, 2, timeout_s=100)
+    request = Request(id="A", prompt=(1, 2, 3), max_tokens=6)
+    alone = lab.serve([request], lab.Continuous(seats=1), tiny())
+    assert [report.log for report in run.reports] == ["None\n", f"{alone['A'].output}\n"]
+
+
+def test_a_rank_that_nobody_has_numbered_is_told_who_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "0")
+    for name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ValueError, match="WORLD_SIZE, MASTER_ADDR, MASTER_PORT must be set: start"):
+        World.join(Mesh())
+
+
 @pytest.mark.parametrize(
     ("mesh", "changed", "message"),
     [
@@ -317,8 +345,22 @@ def test_replicas_answer_as_one_device_and_keep_beginnings_together() -> None:
         assert (row["requests"], row["sent (bytes)"]) == (3, 0)
         assert row["parameters (bytes)"] == whole_bytes
         assert row["cached"] >= 8  # at least the third has the beginning of the first
-    with pytest.raises(ValueError, match="the router knows 3 replicas, and there are 2"):
-        serve_replicas(work, policy, 2, router=Router(3))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"router": Router(3)}, "the router knows 3 replicas, and there are 2"),
+        ({"model": "tin"}, "tin is neither a folder nor one of tiny, tiny-draft"),
+        ({"policy": lab.Continuous(draft_tokens=2)}, "draft_tokens must be 0, got 2"),
+    ],
+)
+def test_replicas_that_cannot_serve_are_refused_before_any_starts(
+    changed: dict[str, Any], message: str
+) -> None:
+    given = {"policy": lab.Continuous(), "replicas": 2} | changed
+    with pytest.raises(ValueError, match=message):
+        serve_replicas(asked(9), **given)
 
 
 # Where answers part

@@ -164,6 +164,9 @@ def test_the_table_counts_each_stage():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: pipeline([1], 1, backward=[1], schedule="1f1b"), "inference, all-.*got '1f1b'"),
+        (lambda: bubble_of_all(0, 4), "stages must be at least 1, got 0"),
+        (lambda: bubble_of_work(4, 0), "microbatches must be at least 1, got 0"),
         (lambda: pipeline([], 1), "stages must be at least 1, got 0"),
         (lambda: pipeline([1], 0), "microbatches must be at least 1, got 0"),
         (lambda: pipeline([1], 1, tokens=0), "tokens must be at least 1, got 0"),

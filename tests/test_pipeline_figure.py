@@ -77,9 +77,16 @@ def test_microbatches_have_names():
     assert [name_of(number) for number in (0, 25, 26)] == ["A", "Z", "27"]
 
 
+def test_a_way_back_takes_the_time_of_the_way_forward():
+    ahead, both, turning = (microbatches(2, 4, schedule)[0] for schedule in range(3))
+    assert ahead.finding.startswith("Done after 5 steps; 2 of 10")
+    assert both.finding.startswith("Done after 10 steps; 4 of 20")
+    assert turning.finding == both.finding
+    assert turning.marks != both.marks
+
+
 def test_a_slow_last_stage_makes_the_others_wait():
-    (even,), (slow,) = (microbatches(2, 4, 0, last) for last in (1, 2))
-    assert even.finding.startswith("Done after 5 steps; 2 of 10")
+    slow = pipeline_figure(pipeline([1, 2], 4))
     assert slow.finding.startswith("Done after 9 steps; 6 of 18")
 
 

@@ -245,6 +245,7 @@ def test_few_rounds_help_where_latency_rules():
     ("make", "message"),
     [
         (lambda: exchanges(layout(SMALL, Mesh()), 0, 0), "at least 1 token, got 0"),
+        (lambda: exchanges(layout(SMALL, Mesh(tp=2)), 2, 1), "2 ranks, counted from 0, got 2"),
         (lambda: exchanges(layout(SMALL, Mesh()), 0, 1, context=-1), "context must be at least 0"),
         (
             lambda: decode_step(
@@ -257,6 +258,21 @@ def test_few_rounds_help_where_latency_rules():
                 layout(SMALL, Mesh()), H100, wired("pcie-5"), sequences=0, context_tokens=0
             ),
             "got 0 and 0",
+        ),
+        (
+            lambda: decode_step(
+                layout(SMALL, Mesh()),
+                H100,
+                wired("pcie-5"),
+                sequences=1,
+                context_tokens=0,
+                algorithms={"all-reduse": "ring"},
+            ),
+            "unknown collective 'all-reduse'",
+        ),
+        (
+            lambda: Wiring(inside=link("pcie-5"), between=link("pcie-5"), ranks_per_machine=0),
+            "ranks_per_machine must be at least 1, got 0",
         ),
         (
             lambda: rank_work(

@@ -157,9 +157,7 @@ def collective(
     NVLink 4, 8 KiB, all-reduce: ring 12.03 µs, doubling 4.04 µs. One rank sends nothing.
     ValueError for less than 1 rank, a negative payload, and an unknown name.
     """
-    if name not in _ALGORITHMS:
-        raise ValueError(f"unknown collective {name!r}; known: {', '.join(_ALGORITHMS)}")
-    known = _ALGORITHMS[name]
+    known = _algorithms(name)
     chosen = algorithm or next(iter(known))
     if chosen not in known:
         raise ValueError(f"unknown algorithm {chosen!r} for {name}; known: {', '.join(known)}")
@@ -181,9 +179,16 @@ def collective(
 
 def known_algorithms(name: str, ranks: int = 2) -> tuple[str, ...]:
     """The algorithms of a collective that are counted for so many ranks:
-    `known_algorithms("all-gather")` is ("ring", "doubling"), and for 3 ranks ("ring",)."""
+    `known_algorithms("all-gather")` is ("ring", "doubling"), and for 3 ranks ("ring",). ValueError
+    for an unknown name."""
     power = ranks & (ranks - 1) == 0
-    return tuple(one for one in _ALGORITHMS[name] if power or one not in _POWERS_OF_TWO)
+    return tuple(one for one in _algorithms(name) if power or one not in _POWERS_OF_TWO)
+
+
+def _algorithms(name: str) -> Mapping[str, Callable[[int], Counts]]:
+    if name not in _ALGORITHMS:
+        raise ValueError(f"unknown collective {name!r}; known: {', '.join(_ALGORITHMS)}")
+    return _ALGORITHMS[name]
 
 
 def fastest(name: str, payload_bytes: Number, ranks: int, over: Link) -> Collective:

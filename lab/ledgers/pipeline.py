@@ -63,8 +63,8 @@ class Pipeline(Shown):
 
         2 stages, 4 microbatches of one unit: 2 of 10 stage-units, 1/5.
         """
-        idle = sum(self.idle(stage) for stage in range(self.stages))
-        return exact_ratio(idle, self.stages * self.end)
+        everything = self.stages * self.end
+        return exact_ratio(everything - self._busy, everything)
 
     @property
     def bubble_of_work(self) -> Time:
@@ -72,8 +72,11 @@ class Pipeline(Shown):
 
         2 stages, 4 microbatches of one unit: 2 of 8 stage-units, 1/4.
         """
-        busy = sum(span.stop - span.start for span in self.spans)
-        return exact_ratio(self.stages * self.end - busy, busy)
+        return exact_ratio(self.stages * self.end - self._busy, self._busy)
+
+    @property
+    def _busy(self) -> Time:
+        return sum(span.stop - span.start for span in self.spans)
 
     def in_flight(self, stage: int) -> int:
         """The most microbatches whose activations a stage keeps at once: begun forward, and not
@@ -119,13 +122,14 @@ def pipeline(
     lies between two stages; it overlaps with their work.
 
     `pipeline([1, 1], 4).end` is 5: each stage works for 4 and waits for 1.
-    ValueError for no stage or microbatch, a negative time, and a backward pass too few or too many.
+    ValueError for another schedule, no stage or microbatch, a negative time, and a backward pass
+    too few or too many.
     """
+    if schedule not in SCHEDULES:
+        raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {schedule!r}")
     stages, back = len(forward), backward or ()
     trains = schedule != "inference"
-    for name, count in {"stages": stages, "microbatches": microbatches, "tokens": tokens}.items():
-        if count < 1:
-            raise ValueError(f"{name} must be at least 1, got {count}")
+    _check_counts(stages=stages, microbatches=microbatches, tokens=tokens)
     if trains and tokens != 1:
         raise ValueError(f"a schedule with backward passes has 1 token, got {tokens}")
     if len(back) != (stages if trains else 0):
@@ -145,16 +149,26 @@ def bubble_of_all(stages: int, microbatches: int) -> Fraction:
     """The bubble of equal stages as a part of all stage time: (p - 1) / (m + p - 1).
 
     4 stages, 16 microbatches, four times the stages: 3/19, about 16 %. That is the time lost.
+    ValueError for no stage or microbatch.
     """
+    _check_counts(stages=stages, microbatches=microbatches)
     return Fraction(stages - 1, microbatches + stages - 1)
 
 
 def bubble_of_work(stages: int, microbatches: int) -> Fraction:
     """The same bubble as a part of the time without it: (p - 1) / m.
 
-    4 stages, 16 microbatches: 3/16, about 19 %. That is how much longer it takes.
+    4 stages, 16 microbatches: 3/16, about 19 %. That is how much longer it takes. ValueError for no
+    stage or microbatch.
     """
+    _check_counts(stages=stages, microbatches=microbatches)
     return Fraction(stages - 1, microbatches)
+
+
+def _check_counts(**counts: int) -> None:
+    for name, count in counts.items():
+        if count < 1:
+            raise ValueError(f"{name} must be at least 1, got {count}")
 
 
 def _order(

@@ -159,6 +159,8 @@ class Group:
         return message if said else pickle.loads(bytes(text.tolist()))
 
     def _tally(self, kind: str, by: str, payload_bytes: int) -> Tally:
+        if by not in ("library", "ring", "direct"):
+            raise ValueError(f'{kind} is done by "library" or by "ring", got {by!r}')
         tally = self._account.setdefault((self.axis, kind, by), Tally())
         tally.times += 1
         tally.payload_bytes += payload_bytes

@@ -52,8 +52,11 @@ def look(
     q_THE: Tensor, kv_2LKE: Tensor, first_query: int, first_key: int, *, causal: bool = True
 ) -> Statistics:
     """What these keys say to these queries; positions are counted over the whole sequence, and a
-    query sees no key behind its own position."""
+    query sees no key behind its own position. ValueError for KV heads that do not divide the query
+    heads."""
     (T, H, E), (L, K) = q_THE.shape, kv_2LKE.shape[1:3]
+    if H % K:
+        raise ValueError(f"query heads must be a multiple of KV heads, got {H} and {K}")
     k_LKE, v_LKE = kv_2LKE
     q_TKGE = q_THE.view(T, K, H // K, E)
     s_TKGL = torch.einsum("tkge,lke->tkgl", q_TKGE, k_LKE) / math.sqrt(E)
@@ -119,9 +122,11 @@ def attend(
         torch.cat([rows for rows, _ in run.values])
 
     Each rank takes its run of positions and leaves the rest; its keys and values are taken down as
-    `world.held["KV"]`.
+    `world.held["KV"]`. ValueError for another number of keys than of queries.
     """
     group, total = world.along("cp"), len(q_THE)
+    if kv_2LKE.shape[1] != total:
+        raise ValueError(f"there must be a key for each of {total} queries, got {kv_2LKE.shape[1]}")
     run = group.shares(total)[group.index]
     q_THE = q_THE.to(world.device)
     mine_2LKE = kv_2LKE[:, run.start : run.stop].to(world.device, copy=True)

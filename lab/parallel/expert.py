@@ -84,7 +84,9 @@ def drawn_mixture(
     dtype: torch.dtype = torch.float32,
 ) -> Mixture:
     """Weights drawn from a seed, of the experts `here` alone: the same ones wherever they lie. The
-    router chooses `hot` first, for every token."""
+    router chooses `hot` first, for every token. ValueError for one that is not there."""
+    if hot is not None and not 0 <= hot < experts:
+        raise ValueError(f"hot must be one of {experts} experts, counted from 0, got {hot}")
     here = range(experts) if here is None else here
 
     def draw(number: int, rows: int, columns: int) -> Tensor:
@@ -111,9 +113,12 @@ def mixture(
 
     The experts of `weights` are this rank's share along `group`; a group of one has them all. An
     expert takes at most ceil(capacity x tokens x active / experts) rows from a rank; None: all.
-    ValueError for another share, and for more active experts than there are.
+    ValueError for another share, for fewer experts than ranks, for more active experts than there
+    are, and for a capacity that is not above 0.
     """
     count = len(weights.router_XD)
+    if count < group.size:
+        raise ValueError(f"each rank of ep needs an expert, got {group.size} and {count}")
     shares = group.shares(count)
     if weights.experts != shares[group.index]:
         raise ValueError(
@@ -121,6 +126,8 @@ def mixture(
         )
     if not 1 <= active <= count:
         raise ValueError(f"active must be from 1 to all {count} experts, got {active}")
+    if capacity is not None and not capacity > 0:
+        raise ValueError(f"capacity must be above 0, got {capacity}")
     room = None if capacity is None else ceil(capacity * len(x_TD) * active / count)
     sent = _route(x_TD, weights, active, room)
     rows_X = torch.bincount(sent.experts_N, minlength=count)

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,10 @@ from lab.parallel.mesh import Mesh
 
 LOOK_EVERY_S = 0.02
 TAIL_LINES = 12
+FIRST = "failed-first"
+"""The file in which the first rank that fails writes its number."""
+WATCHED = "watched"
+"""Told to a process that is to end with the one that has started it."""
 PLANS = "plans"
 """The axis of what is told to everybody, such as what a step computes: no numbers of the model."""
 
@@ -124,8 +128,9 @@ def launch(
 
     Logs are kept in `folder`, or of a run that fails in a new one that the error names. RankFailed,
     with the end of its log, as soon as a rank dies or raises; TimeoutError, with the places where
-    all were, after `timeout_s` seconds. However a run ends, no process of it is left. ValueError
-    for a function that a process cannot import, and for settings that cannot be sent.
+    all were, after `timeout_s` seconds. However a run ends, none of its processes is left, nor
+    any that a rank has started. ValueError for a function that a process cannot import, and for
+    settings that cannot be sent.
     """
     mesh = Mesh(dp=mesh) if isinstance(mesh, int) else mesh
     task = _task(program, mesh, timeout_s, settings)
@@ -172,7 +177,8 @@ def _task(
 def _started(ranks: int, folder: Path) -> Iterator[Sequence[subprocess.Popen[bytes]]]:
     """The processes, which end when the block does."""
     port, processes = _free_port(), list[subprocess.Popen[bytes]]()
-    command = [sys.executable, "-P", "-m", "lab.parallel.worker", str(folder)]
+    (folder / FIRST).unlink(missing_ok=True)
+    command = [sys.executable, "-P", "-m", "lab.parallel.worker", str(folder), WATCHED]
     try:
         for rank in range(ranks):
             (folder / f"report-{rank}").unlink(missing_ok=True)
@@ -183,13 +189,14 @@ def _started(ranks: int, folder: Path) -> Iterator[Sequence[subprocess.Popen[byt
                     stdin=subprocess.PIPE,  # it closes when this process ends, however it does
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    start_new_session=True,  # an interrupt is for us; we end the ranks
+                    start_new_session=True,  # an interrupt is for us; we end the whole session
                 )
             processes.append(process)
         yield processes
     finally:
         for process in processes:
-            process.kill()
+            with suppress(ProcessLookupError, PermissionError):  # nobody is left of it
+                os.killpg(process.pid, signal.SIGKILL)  # and whoever it has started
         for process in processes:
             process.communicate()
 
@@ -231,11 +238,10 @@ def _watch(
     """Wait until all have ended well; raise as soon as one has not, or it takes too long."""
     while True:
         statuses = [process.poll() for process in processes]
-        # of several, one that a signal has ended is the cause: the others lost their neighbour
-        if failed := sorted((status, rank) for rank, status in enumerate(statuses) if status):
-            status, rank = failed[0]
+        if failed := {rank: status for rank, status in enumerate(statuses) if status}:
+            rank = _cause(failed, folder)
             raise RankFailed(
-                f"rank {rank} {_said(status)} after {clock.now():.1f} s, and the others were "
+                f"rank {rank} {_said(failed[rank])} after {clock.now():.1f} s, and the others were "
                 f"stopped. {_tail(folder, rank)}"
             )
         if None not in statuses:
@@ -250,6 +256,13 @@ def _watch(
                 f"{timeout_s} s and were stopped. " + " ".join(_tail(folder, rank) for rank in late)
             )
         clock.wait_until(clock.now() + LOOK_EVERY_S)
+
+
+def _cause(failed: Mapping[int, int], folder: Path) -> int:
+    """Of several, one that a signal has ended, or who failed first: the others lost a neighbour."""
+    first = folder / FIRST
+    told = first.read_text(encoding="ascii") if first.is_file() else ""
+    return min(failed, key=lambda rank: (failed[rank] > 0, str(rank) != told, rank))
 
 
 def _said(status: int) -> str:

@@ -161,9 +161,14 @@ class Layout(Shown):
         """Numbers held beyond the first time: all that ranks hold, less the whole."""
         return sum(rank.parameters for rank in self.ranks) - self.whole
 
+    def rank(self, number: int) -> Rank:
+        """What one rank holds. ValueError for a number that the mesh does not have."""
+        self.mesh.place(number)
+        return self.ranks[number]
+
     def weight_bytes(self, rank: int, *, bytes_per_element: Number = 2) -> Number:
         """Bytes of weights on a rank. Llama-3-8B in bf16, tp 2: 8,030,527,488 bytes of 16.06 GB."""
-        return self.ranks[rank].parameters * bytes_per_element
+        return self.rank(rank).parameters * bytes_per_element
 
     def kv_bytes(self, rank: int, tokens: int, *, bytes_per_element: Number = 2) -> Number:
         """Bytes of K and V on a rank for one sequence of `tokens` that is served there.
@@ -171,16 +176,16 @@ class Layout(Shown):
         Llama-3-8B, 8,192 tokens: 1 GiB on one rank, half of it with tp 2, pp 2 or cp 2 each.
         """
         positions = len(self.positions(rank, tokens))
-        return self.ranks[rank].kv_elements(positions) * bytes_per_element
+        return self.rank(rank).kv_elements(positions) * bytes_per_element
 
     def positions(self, rank: int, tokens: int) -> range:
         """The positions of a sequence whose K and V a rank holds: one run of them along cp."""
-        return share(tokens, self.mesh.cp, self.ranks[rank].place.cp)
+        return share(tokens, self.mesh.cp, self.rank(rank).place.cp)
 
     def requests(self, rank: int, requests: int) -> range:
         """Which of so many requests, or sequences of a batch, a rank works on: cut along dp, and
         along ep too."""
-        mesh, place = self.mesh, self.ranks[rank].place
+        mesh, place = self.mesh, self.rank(rank).place
         return share(requests, mesh.dp * mesh.ep, place.dp * mesh.ep + place.ep)
 
     def table(self) -> Table:
@@ -218,7 +223,7 @@ class Layout(Shown):
         """
         if stage not in range(4):
             raise ValueError(f"stage must be 0, 1, 2 or 3, got {stage}")
-        here = self.ranks[rank]
+        here = self.rank(rank)
         whole, part = range(here.parameters), share(here.parameters, self.mesh.dp, here.place.dp)
         return (
             part if stage == 3 else whole,

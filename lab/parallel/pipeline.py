@@ -66,7 +66,7 @@ def layout_of(model: str, mesh: Mesh) -> Layout:
 def load_part(model: str, world: World, dtype: torch.dtype = torch.float32) -> Model:
     """This rank's part of a model: nothing else is read from its folder. Its bytes are taken down
     as `world.held["parameters"]`. ValueError as of `layout_of`."""
-    rank = layout_of(model, world.mesh).ranks[world.rank]
+    rank = layout_of(model, world.mesh).rank(world.rank)
     folder = where(model)
     config = ModelConfig.read(folder)
     part = shard(config, rank)

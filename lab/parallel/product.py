@@ -37,8 +37,11 @@ def split_product(
     X = (1, 2), W = (1 2 3 4 / 5 6 7 8), 2 ranks: by columns (11, 14) and (17, 20), by rows
     (1, 2, 3, 4) and (10, 12, 14, 16); both make (11, 14, 17, 20). The order of the additions is
     that of one rank for columns and another for rows, so floats may differ in their last digits.
-    ValueError for an uneven W, for one that X does not fit, and for less than 1 rank.
+    ValueError for an uneven W, for one that X does not fit, for another cut, and for less than 1
+    rank.
     """
+    if by not in ("columns", "rows"):
+        raise ValueError(f"W is cut by columns or by rows, got {by!r}")
     widths = {len(row) for row in w}
     if len(widths) != 1 or len(w) != len(x):
         raise ValueError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lab.ledgers.table import Shown, Table
 from lab.live import serve
-from lab.model.folder import load
+from lab.model.folder import load, where
 from lab.parallel.launch import Launch, launch
 from lab.parallel.mesh import Mesh
 from lab.parallel.router import Router
@@ -61,8 +61,12 @@ def serve_replicas(
 
     A `router` (None: one that looks at the first block of the policy's size) decides in the order
     of arrivals, before anybody begins: what is open counts as it would if nobody finished.
-    ValueError for a router of another number of replicas.
+    ValueError before anything starts for a router of another number of replicas, for a model that
+    is not there, and for drafts, since no replica has a draft model; then as of `lab.launch`.
     """
+    if policy.draft_tokens:
+        raise ValueError(f"nobody guesses here: draft_tokens must be 0, got {policy.draft_tokens}")
+    where(model)
     router = router or Router(replicas, block_tokens=policy.block_tokens)
     if len(router.open_tokens) != replicas:
         raise ValueError(

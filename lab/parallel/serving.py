@@ -141,13 +141,12 @@ def serve_sharded(
     if microbatches < 1:
         raise ValueError(f"microbatches must be at least 1, got {microbatches}")
     layout_of(model, mesh)
-    requests = list(workload)
     run = launch(
-        _serve,
+        serve_part,
         mesh,
         timeout_s=timeout_s,
-        requests=requests,
-        policy=with_blocks(policy, requests),
+        workload=list(workload),
+        policy=policy,
         model=model,
         dtype=dtype,
         microbatches=microbatches,
@@ -155,31 +154,27 @@ def serve_sharded(
     return ShardedRun(run.values[_leader(mesh)], run)
 
 
-def sharded_logits(
-    model: str, mesh: Mesh, prompts: Sequence[Sequence[int]], *, dtype: str = "float32"
-) -> tuple[Tensor, ...]:
-    """The logits_TV after every token of each prompt, computed alone by the ranks of `mesh`: what
-    one device's are compared with."""
-    layout_of(model, mesh)
-    run = launch(_logits, mesh, model=model, prompts=[list(ids) for ids in prompts], dtype=dtype)
-    found: tuple[Tensor, ...] = run.values[_leader(mesh)]
-    return found
-
-
-def _leader(mesh: Mesh) -> int:
-    """The first rank of the last stage."""
-    return mesh.group("pp", 0)[-1]
-
-
-def _serve(
+def serve_part(
     world: World,
-    requests: Sequence[Request],
+    workload: Iterable[Request],
     policy: Policy,
-    model: str,
-    dtype: str,
-    microbatches: int,
+    model: str = "tiny",
+    *,
+    dtype: str = "float32",
+    microbatches: int = 1,
 ) -> Trace | None:
-    """One rank's part of `serve_sharded`."""
+    """One rank's part of `serve_sharded`, in a file of one's own: torchrun may start it on several
+    hosts, each with the model's folder.
+
+        world = World.join(Mesh(tp=2))
+        trace = serve_part(world, work, lab.Continuous(seats=4))
+        world.leave()
+
+    Every rank calls it with the same workload and settings. The first rank of the last stage gets
+    the trace, the others None.
+    """
+    requests = list(workload)
+    policy = with_blocks(policy, requests)
     torch.set_num_threads(1)
     part = load_part(model, world, getattr(torch, dtype))
     leader = _leader(world.mesh)
@@ -197,6 +192,22 @@ def _serve(
     trace = engine.run(requests)
     world.everyone.tell(None, source=leader)
     return trace
+
+
+def sharded_logits(
+    model: str, mesh: Mesh, prompts: Sequence[Sequence[int]], *, dtype: str = "float32"
+) -> tuple[Tensor, ...]:
+    """The logits_TV after every token of each prompt, computed alone by the ranks of `mesh`: what
+    one device's are compared with."""
+    layout_of(model, mesh)
+    run = launch(_logits, mesh, model=model, prompts=[list(ids) for ids in prompts], dtype=dtype)
+    found: tuple[Tensor, ...] = run.values[_leader(mesh)]
+    return found
+
+
+def _leader(mesh: Mesh) -> int:
+    """The first rank of the last stage."""
+    return mesh.group("pp", 0)[-1]
 
 
 def _logits(

@@ -113,11 +113,6 @@ class Sketch:
         )
 
     @property
-    def layer_times(self) -> Number:
-        """How long the work on one token takes, in times of one device for one layer."""
-        return exact_ratio(self.layers, self.devices if self.way.startswith("TP") else 1)
-
-    @property
     def messages(self) -> int:
         """Messages that one token needs: 0 with DP, 2 a layer with TP, 1 with PP, on two."""
         return sum(len(moment.messages) for moment in self.token())

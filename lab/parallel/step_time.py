@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from lab.ledgers.communication import collective
 from lab.ledgers.latency import exact_ratio
 from lab.ledgers.roofline import Bounds, StepWork, bounds
 from lab.ledgers.sizes import Device, Number
@@ -30,7 +31,7 @@ def rank_work(
     """
     if layout.experts is not None:
         raise ValueError("the work of a rank with experts depends on where the tokens go")
-    here, model = layout.ranks[rank], layout.model
+    here, model = layout.rank(rank), layout.model
     matrices = norms = 0
     for piece in here.pieces():
         if piece.name.startswith("model.layers") and piece.of[0] > 1:
@@ -107,9 +108,12 @@ def decode_step(
 
     Llama-3-8B on H100s, one sequence of 1,024 tokens: 4.52 ms on one; on two over NVLink 4 2.26 ms
     of work and 0.13 ms of exchanges; over 10-Gbit Ethernet 2.26 and 2.51 ms: slower than one.
-    ValueError for less than 1 sequence, and for a mesh with ep or cp.
+    ValueError for less than 1 sequence, for a mesh with ep or cp, and for an unknown collective or
+    algorithm.
     """
     mesh = layout.mesh
+    for name, algorithm in (algorithms or {}).items():
+        collective(name, 0, 2, wiring.inside, algorithm)  # refuses what is unknown, used or not
     if sequences < 1 or context_tokens < 0:
         raise ValueError(
             "sequences must be at least 1 and context_tokens at least 0, "
@@ -136,6 +140,7 @@ def decode_step(
         for rank in slowest
     ]
     work = Bounds(sum(p.compute_s for p in parts), sum(p.memory_s for p in parts))
+    links = {axis: wiring.link(mesh, axis) for axis in ("tp", "pp")}
     rounds = 0
     latency: Number = 0
     path: Number = 0
@@ -144,7 +149,7 @@ def decode_step(
         for exchange in exchanges(
             layout, rank, most, sampled=most, decode=True, bytes_per_element=bytes_per_element
         ):
-            over = exchange.fastest(wiring.link(mesh, exchange.axis), algorithms)
+            over = exchange.fastest(links[exchange.axis], algorithms)
             rounds += exchange.times * over.counts.rounds
             path += exchange.times * over.counts.path * over.payload_bytes
             latency += exchange.times * over.latency_s

@@ -16,11 +16,14 @@ from lab.parallel.collectives import Account, Group
 from lab.parallel.launch import PLANS, Calls
 from lab.parallel.mesh import AXES, Mesh, Place
 
+_NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
 
 class World:
     """All ranks of a mesh. `held` takes down the bytes that this one holds, by what they are."""
 
-    def __init__(self, mesh: Mesh, rank: int, device: torch.device) -> None:
+    def __init__(self, mesh: Mesh, rank: int, device: torch.device, timeout_s: float = 120) -> None:
+        self._patience = timedelta(seconds=timeout_s)
         self.mesh, self.rank, self.device = mesh, rank, device
         self.place: Place = mesh.place(rank)
         self.held: dict[str, int] = {}
@@ -30,11 +33,17 @@ class World:
 
     @classmethod
     def join(cls, mesh: Mesh, timeout_s: float = 120) -> World:
-        """Meet the other ranks: nccl where every rank of this machine has a GPU, else gloo.
+        """Meet the other ranks: nccl where every rank of this machine has a GPU, else gloo. Whoever
+        waits for another one for more than `timeout_s` gives up.
 
         RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT are read from
-        the environment. ValueError if the mesh has another number of ranks.
+        the environment. ValueError if one of them is not there, and if the mesh has another number
+        of ranks.
         """
+        if absent := [name for name in _NEEDED if name not in os.environ]:
+            raise ValueError(
+                f"{', '.join(absent)} must be set: start this file with torchrun or lab.launch"
+            )
         rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         if mesh.ranks != size:
             raise ValueError(f"the mesh has {mesh.ranks} ranks, and {size} processes were started")
@@ -49,7 +58,7 @@ class World:
             rank=rank,
             world_size=size,
         )
-        return cls(mesh, rank, device)
+        return cls(mesh, rank, device, timeout_s)
 
     def along(self, axis: str) -> Group:
         """The ranks that differ from this one in their place on `axis` only, and itself."""
@@ -76,6 +85,9 @@ class World:
         mine = self.mesh.group(axis, self.rank)
         handle = None
         if 1 < len(mine) < self.mesh.ranks:
-            made = {ranks: dist.new_group(list(ranks)) for ranks in self.mesh.groups(axis)}
+            made = {
+                ranks: dist.new_group(list(ranks), self._patience)
+                for ranks in self.mesh.groups(axis)
+            }
             handle = made[mine]  # everybody has to make all of them, in one order
         return Group(axis, mine, self.rank, handle, self._account, self.device)

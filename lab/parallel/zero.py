@@ -81,10 +81,13 @@ def train(
 
     One rank with 2 microbatches adds up the same two gradients as 2 ranks with 1, so its losses
     are the same, bit for bit. Bytes are taken down as `world.held["parameters"]`, "gradients" and
-    "optimizer". ValueError for another stage, and for a batch that cannot be cut evenly.
+    "optimizer". ValueError for another stage, for no microbatch, and for a batch that cannot be cut
+    evenly.
     """
     if stage not in range(4):
         raise ValueError(f"stage must be 0, 1, 2 or 3, got {stage}")
+    if microbatches < 1:
+        raise ValueError(f"microbatches must be at least 1, got {microbatches}")
     group = world.along("dp")
     pieces = group.size * microbatches
     if recipe.sequences % pieces:

@@ -24,16 +24,16 @@ BATCHES = (1, 8, 64, 512)
 DEVICES = (1, 2, 4, 8)
 
 
-def cut_in_two(way: int, limit: int, layer: int = 100) -> tuple[Cards]:
-    """Four layers of `layer` MB on two devices with cards of `limit` MB, cut one of the ways: 0 is
-    data parallel, 1 and 2 are tensor parallel by columns and by rows, 3 is pipeline parallel."""
-    return (layout_figure(Sketch(way=WAYS[way], layer_mb=layer), limit),)
+def cut_in_two(way: int, limit: int) -> tuple[Cards]:
+    """Four layers of 100 MB on two devices with cards of `limit` MB, cut one of the ways: 0 is data
+    parallel, 1 and 2 are tensor parallel by columns and by rows, 3 is pipeline parallel."""
+    return (layout_figure(Sketch(way=WAYS[way]), limit),)
 
 
-def microbatches(stages: int, count: int, schedule: int, last: int = 1) -> tuple[Scene]:
-    """`count` microbatches through `stages` stages that need 1 step each, forward and backward;
-    the last stage needs `last`. `schedule` is a place in `SCHEDULES`."""
-    times = [*[1] * (stages - 1), last]
+def microbatches(stages: int, count: int, schedule: int) -> tuple[Scene]:
+    """`count` microbatches through `stages` stages that need 1 step each, forward and backward.
+    `schedule` is a place in `SCHEDULES`."""
+    times = [1] * stages
     chosen = SCHEDULES[schedule]
     back = None if chosen == "inference" else times
     return (pipeline_figure(pipeline(times, count, backward=back, schedule=chosen)),)
