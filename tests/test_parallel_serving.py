@@ -254,12 +254,8 @@ def test_a_run_sends_what_the_ledger_says() -> None:
                 for one in exchanges(
                     parts, report.rank, tokens, sampled=sampled, bytes_per_element=4
                 ):
-                    payload = one.times * one.payload_bytes
-                    if one.where.startswith("after a") or one.where == "after the MLP":
-                        # the last layer goes on with the rows alone whose logits are asked for
-                        payload -= (tokens - sampled) * parts.model.hidden * 4
                     key = one.axis, one.collective
-                    wanted[key] = wanted.get(key, 0) + payload
+                    wanted[key] = wanted.get(key, 0) + one.times * one.payload_bytes
             sent = {
                 (calls.axis, calls.kind): calls.payload_bytes
                 for calls in report.calls
@@ -301,6 +297,7 @@ def test_a_rank_that_nobody_has_numbered_is_told_who_does(monkeypatch: pytest.Mo
     [
         (Mesh(tp=3), {}, "model 'tiny': heads must divide evenly among tp, got 8 and 3: 8/3 each"),
         (Mesh(dp=2), {}, "a decoder is cut along tp and pp, got dp 2"),
+        (2, {}, r"a mesh says what is cut, such as lab.Mesh\(tp=2\); got 2"),
         (Mesh(pp=5), {}, "each stage needs a layer, got 5 stages and 4"),
         (Mesh(tp=2), {"dtype": "int8"}, "dtype must be one of float32, float64, bfloat16, float16"),
         (Mesh(tp=2), {"microbatches": 0}, "microbatches must be at least 1, got 0"),

@@ -53,6 +53,22 @@ def test_a_prefill_sends_as_much_for_each_token():
     assert many == 1000 * one
 
 
+def test_behind_the_last_attention_go_only_rows_whose_logits_are_asked_for():
+    laid = layout(LLAMA, Mesh(tp=2, pp=2))
+    row, logits = 2 * 4096, 2 * 128_256
+    first, last = (rows(laid, rank, 100, sampled=3) for rank in (0, 3))
+    assert first == rows(laid, 0, 100)
+    assert last == [
+        ("after attention", "all-reduce", "tp", 2, 15, 100 * row),
+        ("after attention of the last layer", "all-reduce", "tp", 2, 1, 3 * row),
+        ("after the MLP", "all-reduce", "tp", 2, 15, 100 * row),
+        ("after the MLP of the last layer", "all-reduce", "tp", 2, 1, 3 * row),
+        ("the logits", "all-gather", "tp", 2, 1, 3 * logits),
+    ]
+    assert len(rows(laid, 3, 100, sampled=0)) == 2  # a piece of a prompt, and its end is elsewhere
+    assert len(rows(laid, 3, 3, sampled=3)) == 3
+
+
 def test_the_table_sums_what_a_rank_sends():
     text = repr(exchange_table(exchanges(layout(SMALL, Mesh(tp=2)), 0, 1, decode=True)))
     assert text.splitlines() == [

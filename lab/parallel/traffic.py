@@ -15,7 +15,7 @@ from lab.ledgers.latency import exact_ratio
 from lab.ledgers.links import Link
 from lab.ledgers.sizes import Number
 from lab.ledgers.table import Table, show
-from lab.parallel.layout import Layout
+from lab.parallel.layout import Layout, Rank
 from lab.parallel.mesh import Mesh
 
 STATISTIC_BYTES = 4
@@ -81,16 +81,18 @@ def exchanges(
     tokens: int,
     *,
     context: int = 0,
-    sampled: int = 0,
+    sampled: int | None = None,
     decode: bool = False,
     bytes_per_element: Number = 2,
 ) -> tuple[Exchange, ...]:
     """What a rank sends in a step of `tokens` tokens of its replica; axes of 1 are left out.
 
         tp   all-reduce of tokens x hidden, after the embedding, and after attention and the MLP of
-             every layer; on the last stage an all-gather of the logits of `sampled` positions
+             every layer; on the last stage an all-gather of the logits of `sampled` positions,
+             and behind the attention of the last layer nothing of others than these
         pp   send of tokens x hidden to the next stage; the last one sends nothing
-        ep   all-to-all of tokens x active x hidden, to the experts and back, in every layer
+        ep   all-to-all of tokens x active x hidden, to the experts and back, in every layer;
+             in the last one as tp
         cp   prefill: send of a part's K and V to the next rank, cp - 1 times a layer;
              decode: all-gather of every rank's output, largest score and denominator of each head
         dp   nothing: each replica serves its own requests
@@ -98,27 +100,32 @@ def exchanges(
     In a prefill `tokens` and their `context` are cut along cp. In a decode only the context is, and
     all ranks of cp compute the linear layers. Experts are taken to be equally busy: a hot one
     receives more, and all wait for it. What ranks of ep tell one another beforehand, how many rows
-    go to each expert, is left out.
+    go to each expert, is left out. Without `sampled` all tokens go through the whole last layer,
+    and logits are left out.
 
     Llama-3-8B, tp 2, one decode token: 65 all-reduces of 8,192 bytes. ValueError for less than 1
     token, for a negative count, and for a rank that is not there.
     """
     if tokens < 1:
         raise ValueError(f"a step must compute at least 1 token, got {tokens}")
-    for name, count in {"context": context, "sampled": sampled}.items():
+    for name, count in {"context": context, "sampled": sampled or 0}.items():
         if count < 0:
             raise ValueError(f"{name} must be at least 0, got {count}")
     cp = 1 if decode else layout.mesh.cp
-    activations = -(-tokens // cp) * layout.model.hidden * bytes_per_element
+    here, row = layout.rank(rank), layout.model.hidden * bytes_per_element
+    activations = -(-tokens // cp) * row
+    at_last = activations
+    if here.has_head and sampled is not None:
+        at_last = min(sampled * row, activations)
     found = (
-        *_tensor(layout, rank, activations, sampled * bytes_per_element),
-        *_experts(layout, rank, activations),
+        *_tensor(layout, rank, activations, at_last, (sampled or 0) * bytes_per_element),
+        *_experts(layout, rank, activations, at_last),
         _merging(layout, rank, tokens)
         if decode
         else _ring(layout, rank, (tokens + context) * bytes_per_element),
         *_next_stage(layout, rank, activations),
     )
-    return tuple(exchange for exchange in found if exchange.ranks > 1 and exchange.times)
+    return tuple(one for one in found if one.ranks > 1 and one.times and one.payload_bytes)
 
 
 def exchange_table(sent: Sequence[Exchange]) -> Table:
@@ -129,25 +136,37 @@ def exchange_table(sent: Sequence[Exchange]) -> Table:
     return Table(columns, rows, f"a rank sends {show(total)} bytes in this step")
 
 
-def _tensor(layout: Layout, rank: int, activations: Number, sampled: Number) -> Iterator[Exchange]:
+def _tensor(
+    layout: Layout, rank: int, activations: Number, at_last: Number, sampled: Number
+) -> Iterator[Exchange]:
     here, tp = layout.rank(rank), layout.mesh.tp
     if here.has_embedding:
         yield Exchange("after the embedding", "all-reduce", "tp", tp, 1, activations)
     for where in ("after attention", "after the MLP"):
-        yield Exchange(where, "all-reduce", "tp", tp, len(here.layers), activations)
+        for times, payload, which in _layers(here, activations, at_last):
+            yield Exchange(where + which, "all-reduce", "tp", tp, times, payload)
     if here.has_head and sampled:
         # a vocabulary that does not divide is padded on the way, so that all send as much
         logits = -(-layout.model.vocab // tp) * tp * sampled
         yield Exchange("the logits", "all-gather", "tp", tp, 1, logits)
 
 
-def _experts(layout: Layout, rank: int, activations: Number) -> Iterator[Exchange]:
+def _experts(layout: Layout, rank: int, activations: Number, at_last: Number) -> Iterator[Exchange]:
     if layout.experts is None:
         return
-    ep, times = layout.mesh.ep, len(layout.rank(rank).layers)
     for where in ("to the experts", "back from the experts"):
-        payload = activations * layout.experts.active
-        yield Exchange(where, "all-to-all", "ep", ep, times, payload)
+        for times, payload, which in _layers(layout.rank(rank), activations, at_last):
+            payload *= layout.experts.active
+            yield Exchange(where + which, "all-to-all", "ep", layout.mesh.ep, times, payload)
+
+
+def _layers(here: Rank, activations: Number, at_last: Number) -> Iterator[tuple[int, Number, str]]:
+    """How many layers of a rank exchange how much: all alike, or the last of them less."""
+    if at_last == activations:
+        yield len(here.layers), activations, ""
+    else:
+        yield len(here.layers) - 1, activations, ""
+        yield 1, at_last, " of the last layer"
 
 
 def _merging(layout: Layout, rank: int, tokens: int) -> Exchange:
