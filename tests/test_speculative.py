@@ -578,6 +578,28 @@ def test_vocabularies_are_compared_token_by_token() -> None:
         live_engine(Model("bytes", CONFIG, TARGET.decoder, BYTES), ROOM, draft=DRAFT)
 
 
+def test_a_draft_in_16_bits_tells_what_its_guesses_were_drawn_from() -> None:
+    """Not rounded to its own format: then the shares would not sum to 1, and the rule not hold."""
+    weights = Weights.random(CONFIG, seed=2, dtype=torch.bfloat16)
+    draft = Model("rough", CONFIG, Decoder(CONFIG, weights), TARGET.tokenizer)
+    engine = live_engine(TARGET, ROOM, draft=draft)
+    proposer: Any = engine.executor.proposer
+    propose = proposer.propose
+    seen: list[Any] = []
+
+    def watched(*given: Any) -> dict[str, Guess]:
+        found: dict[str, Guess] = propose(*given)
+        seen.extend(guess.probs_KV for guess in found.values())
+        return found
+
+    proposer.propose = watched
+    engine.run([ask("A", range(5), 12, sampling=Sampling(seed=3))])
+    assert seen
+    for probs_KV in seen:
+        assert probs_KV.dtype == torch.float32
+        assert (probs_KV.sum(-1) - 1).abs().max() < 1e-6
+
+
 def test_guesses_need_both_a_draft_and_room_for_it() -> None:
     plain = replace(ROOM, draft_tokens=0)
     with pytest.raises(ValueError, match="got draft_tokens = 0 and the draft 'draft'"):

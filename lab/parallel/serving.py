@@ -131,8 +131,8 @@ def serve_sharded(
 
     The same scheduler, the same trace; the clock starts when all ranks have loaded their part. A
     step is cut into `microbatches` of whole sequences, so that stages of pp overlap. ValueError
-    before anything starts for a model that cannot be cut so, for another dtype, for a number where
-    a mesh must say what is cut, and for drafts, which have no decoder here; then as of `lab.launch`.
+    before anything starts for a model that cannot be cut so, for another dtype, for a number in the
+    place of a mesh, and for drafts, which have no decoder here; then as of `lab.launch`.
     """
     if not isinstance(mesh, Mesh):
         raise ValueError(f"a mesh says what is cut, such as lab.Mesh(tp=2); got {mesh!r}")

@@ -250,17 +250,16 @@ class DraftModel:
         choosing = [answer.choosing for _, answer, _ in guessing]
         is_plain = are_plain(choosing)
         said: list[list[int]] = [[] for _ in guessing]
-        probs_SKV = None
-        if not is_plain:
-            shape = len(guessing), counts[0], self._vocab
-            probs_SKV = logits_SV.new_zeros(shape)
+        probs_SKV: Tensor | None = None
         for k in range(counts[0]):
             active = sum(count > k for count in counts)
             rows = [choosing[s].after(said[s]) for s in range(active)]
-            if probs_SKV is None:
+            if is_plain:
                 tokens = logits_SV[:active].argmax(dim=-1).tolist()
             else:
                 probs_AV = distributions(logits_SV[:active], rows)
+                if probs_SKV is None:
+                    probs_SKV = probs_AV.new_zeros(len(guessing), counts[0], self._vocab)
                 probs_SKV[:active, k] = probs_AV
                 at = [uniform(row.sampling.seed, row.position, "draft") for row in rows]
                 tokens = draws(probs_AV, at)
