@@ -10,6 +10,15 @@ from typing import Any
 from lab.figures import palette
 
 ROOT = Path(__file__).resolve().parents[2]
+FRONT_DOOR = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>{title}</title>
+<link rel="icon" href="_static/{icon}">
+<meta http-equiv="refresh" content="0; url={page}">
+<p><a href="{page}">{title}</a></p>
+</html>
+"""
 
 
 def setup(app: Any) -> dict[str, bool]:
@@ -52,6 +61,11 @@ def _commit() -> str | None:
 
 
 def _publish_as_is(app: Any, error: Exception | None) -> None:
-    """Some hosts leave out folders with a leading underscore unless this file is there."""
+    """A front door that leads to the first page; and some hosts leave out folders with a leading
+    underscore unless this file is there."""
     if error is None:
-        (Path(app.outdir) / ".nojekyll").touch()
+        folder, config = Path(app.outdir), app.config
+        page, icon = f"{config.root_doc}.html", Path(config.html_favicon).name
+        door = FRONT_DOOR.format(title=config.html_title, icon=icon, page=page)
+        (folder / "index.html").write_text(door, encoding="utf-8")
+        (folder / ".nojekyll").touch()

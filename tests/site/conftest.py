@@ -34,6 +34,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 FLAGS += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]  # no other host is there
 HEIGHT = 900
 PATIENCE_S = 30
+UNCHANGED = 304  # since it was fetched before
 
 IS_DRAWN = """() => [...document.querySelectorAll("script[type$='widget-view+json']")]
   .every((saved) => saved.nextElementSibling?.childNodes.length)"""
@@ -91,13 +92,17 @@ class Visit:
         self.page.on(
             "console",
             lambda message: (
-                self.errors.append(message.text) if message.type in ("error", "warning") else None
+                self.errors.append(f"{message.text} ({message.location['url']})")
+                if message.type in ("error", "warning")
+                else None
             ),
         )
         self.page.on(
             "response",
             lambda answer: (
-                None if answer.ok else self.not_ok.append(f"{answer.status} {answer.url}")
+                None
+                if answer.ok or answer.status == UNCHANGED
+                else self.not_ok.append(f"{answer.status} {answer.url}")
             ),
         )
 

@@ -160,6 +160,15 @@ def test_the_front_door_leads_to_the_book(visit: Callable[..., Any]):
     assert (there.foreign, there.errors, there.not_ok) == ([], [], [])
 
 
+def test_the_front_door_has_a_name_a_sign_and_a_link(site: Path):
+    door = (site / "index.html").read_text("utf-8")
+    assert '<html lang="en">' in door
+    assert "<title>Tokens in Flight</title>" in door
+    assert f'<a href="{PAGES[0]}">' in door
+    assert '<link rel="icon" href="_static/mark.svg">' in door
+    assert (site / "_static" / "mark.svg").is_file()
+
+
 def test_the_first_page_leads_to_every_chapter(visit: Callable[..., Any]):
     links = (
         visit(PAGES[0]).page.locator("article a").evaluate_all("all => all.map(a => a.pathname)")
