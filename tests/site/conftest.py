@@ -92,9 +92,7 @@ class Visit:
         self.page.on(
             "console",
             lambda message: (
-                self.errors.append(f"{message.text} ({message.location['url']})")
-                if message.type in ("error", "warning")
-                else None
+                self.errors.append(message.text) if message.type in ("error", "warning") else None
             ),
         )
         self.page.on(
