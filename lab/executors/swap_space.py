@@ -21,20 +21,17 @@ class SwapSpace:
 
     def move(self, plan: StepPlan) -> int:
         """Move what a plan moves. Returns the bytes between device and host, both ways together."""
-        moved_bytes, copies = 0, []
         for who in plan.ended:
             self.saved.pop(who, None)
+        for chunk in plan.written:
+            if not chunk.restored:  # it is back since its last step, or starts over
+                self.saved.pop(chunk.request_id, None)
+        moved_bytes = 0
         for who, blocks in plan.swap_out:
             self.saved[who] = self.kv.to_host(blocks)
             moved_bytes += self.saved[who].nbytes
-        for chunk in plan.written:
-            who = chunk.request_id
-            if chunk.restored:
-                self.kv.from_host(self.saved[who], chunk.blocks[: chunk.restored])
-                moved_bytes += self.saved[who].nbytes
-            elif who in self.saved:  # it is back since its last step, or starts over
-                del self.saved[who]
-            if chunk.copy:
-                copies.append(chunk.copy)
-        self.kv.copy_blocks(copies)
+        for who, blocks in plan.swap_in:
+            self.kv.from_host(self.saved[who], blocks)
+            moved_bytes += self.saved[who].nbytes
+        self.kv.copy_blocks(plan.copies)
         return moved_bytes

@@ -46,7 +46,7 @@ def choose(logits_SV: Tensor, rows: Sequence[Choosing]) -> tuple[list[int], list
     rows, and for logits that are not finite.
     """
     if are_plain(rows):
-        _check(logits_SV, rows)
+        check_rows(logits_SV, len(rows))
         return likeliest(logits_SV), [None] * len(rows)
     probs_SV = distributions(logits_SV, rows)
     tokens = draws(probs_SV, [uniform(row.sampling.seed, row.position) for row in rows])
@@ -82,7 +82,7 @@ def distributions(logits_SV: Tensor, rows: Sequence[Choosing]) -> Tensor:
     """What each row is sampled from: after penalties, temperature, top-k and top-p. In the format
     of the logits, of 16 bits in float32. With temperature 0 all of it is on one token. ValueError
     as `choose`."""
-    _check(logits_SV, rows)
+    check_rows(logits_SV, len(rows))
     scores_SV = logits_SV if logits_SV.dtype == torch.float64 else logits_SV.float()
     settings = [row.sampling for row in rows]
     kinds = {id(s): s for s in settings}.values()  # the rows of one request share theirs
@@ -132,11 +132,10 @@ def logprobs(
     return Logprobs(float(logs_V[token]), top)
 
 
-def _check(logits_SV: Tensor, rows: Sequence[Choosing]) -> None:
-    if len(rows) != logits_SV.shape[0]:
-        raise ValueError(
-            f"there are {logits_SV.shape[0]} rows of logits and {len(rows)} to choose for"
-        )
+def check_rows(logits_SV: Tensor, count: int) -> None:
+    """ValueError for another number of rows of logits than there is to choose for."""
+    if logits_SV.shape[0] != count:
+        raise ValueError(f"there are {logits_SV.shape[0]} rows of logits and {count} to choose for")
 
 
 def _cut(probs_SV: Tensor, settings: Sequence[Sampling]) -> Tensor:

@@ -174,14 +174,11 @@ class DraftModel:
             self.saved[who] = [self.known[block] for block in blocks]
         for who in self.saved.keys() - self._swap_space.saved.keys():
             del self.saved[who]
-        for chunk in plan.written:
-            if chunk.restored:
-                back = chunk.blocks[: chunk.restored]
-                for block, count in zip(back, self.saved[chunk.request_id], strict=True):
-                    self.known[block] = count
-            if chunk.copy:
-                source, target = chunk.copy
-                self.known[target] = self.known[source]
+        for who, blocks in plan.swap_in:
+            for block, count in zip(blocks, self.saved[who], strict=True):
+                self.known[block] = count
+        for source, target in plan.copies:
+            self.known[target] = self.known[source]
         return moved_bytes
 
     def _enter(self, chunk: Chunk, table: Sequence[int]) -> None:

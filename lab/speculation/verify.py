@@ -14,7 +14,15 @@ import torch
 from torch import Tensor
 
 from kernels import rejection_sample
-from lab.model.sampling import Choosing, Logprobs, are_plain, distributions, likeliest, logprobs
+from lab.model.sampling import (
+    Choosing,
+    Logprobs,
+    are_plain,
+    check_rows,
+    distributions,
+    likeliest,
+    logprobs,
+)
 from lab.sampling import uniform
 from lab.speculation.proposer import Guess
 
@@ -46,12 +54,8 @@ def verify(
     and the purpose "residual". At temperature 0 a guess stands if it is the likeliest token.
     ValueError for another number of rows, and for logits that are not finite.
     """
-    asked = [len(check.guess.tokens) + 1 for check in checks]
-    starts = [*accumulate(asked, initial=0)]
-    if logits_RV.shape[0] != starts[-1]:
-        raise ValueError(
-            f"there are {logits_RV.shape[0]} rows of logits and {starts[-1]} to choose for"
-        )
+    starts = [*accumulate((len(check.guess.tokens) + 1 for check in checks), initial=0)]
+    check_rows(logits_RV, starts[-1])
     if are_plain(check.choosing for check in checks):
         best = likeliest(logits_RV)
         said = [
